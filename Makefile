@@ -1,0 +1,55 @@
+# Every target makes what it needs: a fresh clone wants only Python >= 3.11 and make.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+
+# uv never downloads interpreters, and compiled bytecode halves every start.
+export UV_PYTHON_DOWNLOADS := never
+export UV_COMPILE_BYTECODE := 1
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup run chat demo test check fmt proto lock bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## make .venv from requirements.lock and install the packages of this repository
+
+$(READY): requirements.lock pyproject.toml $(MEMBERS) scripts/bootstrap.sh
+	@PYTHON=$(PYTHON) bash scripts/bootstrap.sh $(VENV)
+	@touch $@
+
+run: setup ## start Minara: HTTP on loopback, and a chat when this is a terminal
+	@$(BIN)/minara serve --repl
+
+chat: setup ## open a chat in this terminal
+	@$(BIN)/minara chat
+
+demo: setup ## drive the chat in a pseudo-terminal, without any key: price, purchase, portfolio, trace
+	@$(BIN)/python scripts/demo.py
+
+test: setup ## run every suite; installs the Debian packages the suites need and says so
+	@bash scripts/install-test-packages.sh
+	@$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+
+check: setup ## every static check: lint, types, import contracts, protos, sizes, glossary
+	@bash scripts/check.sh
+
+fmt: setup ## format Python and protos
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix-only --quiet . && $(BIN)/buf format -w
+
+proto: setup ## regenerate libs/minara_protos from proto/
+	@$(BIN)/python scripts/generate_protos.py
+
+lock: setup ## resolve again and write requirements.lock
+	@$(BIN)/uv lock && $(BIN)/uv export --frozen --no-emit-workspace --no-header --all-groups -q -o requirements.lock
+
+bench: setup ## measure a turn's own overhead, the start and the memory
+	@$(BIN)/python -m bench
+
+clean: ## remove what make made here; your data folder is not touched
+	@rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis uv.lock

@@ -1,0 +1,177 @@
+"""Pending actions: a fully resolved order that waits for a person, and what came of it.
+
+`action_hash` is the SHA-256 (hex) of the RFC 8785 JSON of order and preview; a confirmation binds
+it, and the executor sends the stored order, never a derived one (safety.md §3).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, UserId
+
+
+class TradingMode(StrEnum):
+    LIVE = "live"
+    TESTNET = "testnet"
+    PAPER = "paper"
+
+
+class Side(StrEnum):
+    BUY = "buy"
+    SELL = "sell"
+
+
+class OrderType(StrEnum):
+    MARKET = "market"
+    LIMIT = "limit"
+
+
+class TimeInForce(StrEnum):
+    """IOC fills at once what it can and cancels the rest; GTC rests until cancelled."""
+
+    IOC = "ioc"
+    GTC = "gtc"
+
+
+class QuantityUnit(StrEnum):
+    BASE = "base"
+    QUOTE = "quote"
+    CONTRACTS = "contracts"
+
+
+class MarginMode(StrEnum):
+    NONE = "none"
+    CROSS = "cross"
+    ISOLATED = "isolated"
+
+
+class ActionState(StrEnum):
+    """pending → confirmed → executing → done | failed | voided | uncertain; uncertain → done |
+    failed; pending → rejected | expired | superseded. VOIDED: a gate refused at execution and
+    nothing was sent."""
+
+    PENDING = "pending"
+    CONFIRMED = "confirmed"
+    EXECUTING = "executing"
+    DONE = "done"
+    FAILED = "failed"
+    VOIDED = "voided"
+    UNCERTAIN = "uncertain"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in {
+            ActionState.PENDING,
+            ActionState.CONFIRMED,
+            ActionState.EXECUTING,
+            ActionState.UNCERTAIN,
+        }
+
+
+class Decision(StrEnum):
+    CONFIRM = "confirm"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """What is traded: on an exchange venue its own symbol, on a chain symbol and address."""
+
+    symbol: str
+    base: str
+    quote: str
+    chain: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedOrder:
+    """Everything the executor will send, and nothing it could still choose."""
+
+    mode: TradingMode
+    venue: str
+    account: str
+    instrument: Instrument
+    side: Side
+    order_type: OrderType
+    quantity: Decimal
+    quantity_unit: QuantityUnit
+    limit_price: Decimal
+    time_in_force: TimeInForce
+    reduce_only: bool = False
+    leverage: Decimal = Decimal(1)
+    margin_mode: MarginMode = MarginMode.NONE
+    max_spend: Decimal
+    max_spend_asset: str
+    min_receipt: Decimal
+    min_receipt_asset: str
+    max_fee: Decimal
+    max_fee_asset: str
+    recipient: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPreview:
+    """What the venue expects; typed, so that the gateway can render it in any language."""
+
+    price: Decimal
+    notional_usd: Decimal
+    estimated_receipt: Decimal
+    estimated_receipt_asset: str
+    estimated_fee: Decimal
+    estimated_fee_asset: str
+    price_impact: Decimal
+    slippage_bound: Decimal
+    quote_time: datetime
+    warnings: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOutcome:
+    """What came of a decided action. Amounts are zero where nothing was filled."""
+
+    state: ActionState
+    message: str
+    reason: str = ""
+    filled_quantity: Decimal = Decimal(0)
+    filled_asset: str = ""
+    average_price: Decimal = Decimal(0)
+    spent: Decimal = Decimal(0)
+    spent_asset: str = ""
+    received: Decimal = Decimal(0)
+    received_asset: str = ""
+    fee: Decimal = Decimal(0)
+    fee_asset: str = ""
+    client_order_id: str = ""
+    venue_order_id: str = ""
+    decide_time: datetime | None = None
+    finish_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAction:
+    """A tool call parked for a person. `solicited` is false when no message of theirs asked for it;
+    `read_sources` then says what the turn had read."""
+
+    pending_action_id: PendingActionId
+    user_id: UserId
+    session_id: SessionId
+    turn_id: TurnId
+    tool_call_id: ToolCallId
+    tool_name: str
+    state: ActionState
+    order: ResolvedOrder
+    preview: ActionPreview
+    action_hash: str
+    create_time: datetime
+    expire_time: datetime
+    solicited: bool = False
+    possible_duplicate: bool = False
+    read_sources: tuple[str, ...] = ()
+    outcome: ActionOutcome | None = None
