@@ -175,3 +175,31 @@ class PendingAction:
     possible_duplicate: bool = False
     read_sources: tuple[str, ...] = ()
     outcome: ActionOutcome | None = None
+
+
+class PlacedState(StrEnum):
+    """What the venue says of an order."""
+
+    OPEN = "open"
+    FILLED = "filled"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedOrder:
+    """An order as the venue knows it. `spent`, `received` and `fee` are what it has booked so far;
+    CANCELLED may hold a partial fill."""
+
+    client_order_id: str
+    venue_order_id: str
+    state: PlacedState
+    filled_quantity: Decimal
+    average_price: Decimal
+    spent: Decimal
+    spent_asset: str
+    received: Decimal
+    received_asset: str
+    fee: Decimal
+    fee_asset: str
+    reason: str = ""

@@ -4,7 +4,7 @@ An adapter turns a neutral ModelRequest into its provider's wire form and yields
 loop never sees a provider's types, ids or errors.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -116,7 +116,7 @@ class ChatModel(Protocol):
         """Tokens of input and output together."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]: ...
 
 
 class FailureKind(StrEnum):

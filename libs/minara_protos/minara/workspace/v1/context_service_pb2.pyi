@@ -257,27 +257,41 @@ Global___CommitTurnRequest: _TypeAlias = CommitTurnRequest  # noqa: Y015
 
 @_typing.final
 class CommitTurnResponse(_message.Message):
-    """Response of CommitTurn."""
+    """Response of CommitTurn: what stands, which is the first commit of the turn."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TURN_NUMBER_FIELD_NUMBER: _builtins.int
     COMMIT_TIME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     turn_number: _builtins.int
     """Place of the turn in its session, from 1."""
+    state: Global___TurnState.ValueType
+    """How the recorded turn ended."""
+    finish_reason: _event_pb2.FinishReason.ValueType
+    """Why it ended well."""
     @_builtins.property
     def commit_time(self) -> _timestamp_pb2.Timestamp:
         """When it was recorded."""
+
+    @_builtins.property
+    def usage(self) -> _event_pb2.Usage:
+        """Its usage."""
 
     def __init__(
         self,
         *,
         turn_number: _builtins.int = ...,
         commit_time: _timestamp_pb2.Timestamp | None = ...,
+        state: Global___TurnState.ValueType = ...,
+        finish_reason: _event_pb2.FinishReason.ValueType = ...,
+        usage: _event_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["commit_time", b"commit_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["commit_time", b"commit_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_time", b"commit_time", "turn_number", b"turn_number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_time", b"commit_time", "finish_reason", b"finish_reason", "state", b"state", "turn_number", b"turn_number", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

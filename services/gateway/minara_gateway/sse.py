@@ -1,0 +1,38 @@
+"""Turn events as server-sent events: name, sequence, proto3 JSON."""
+
+from google.protobuf import json_format
+
+from minara.agent.v1 import event_pb2 as event_pb
+
+RETRY_MILLISECONDS = 1_000
+HEARTBEAT_SECONDS = 15.0
+HEARTBEAT = b": still here\n\n"
+OPENING = f"retry: {RETRY_MILLISECONDS}\n\n".encode()
+
+
+def event_json(event: event_pb.TurnEvent) -> str:
+    """An event as one line of proto3 JSON with original field names, zero values included.
+
+    JSON escapes control characters, and U+2028 is no line end to an event stream, so the line
+    needs no further care.
+    """
+    return json_format.MessageToJson(
+        event,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        indent=None,
+        ensure_ascii=False,
+    )
+
+
+def frame(event: event_pb.TurnEvent) -> bytes:
+    """One SSE frame."""
+    name = event.WhichOneof("event") or "unknown"
+    return f"event: {name}\nid: {event.sequence}\ndata: {event_json(event)}\n\n".encode()
+
+
+def last_event_id(header: str | None, after: int) -> int:
+    """Where to go on: `Last-Event-ID` wins over `after`; anything else than digits is 0."""
+    if header is not None and header.isascii() and header.isdigit():
+        return min(int(header), 2**31 - 1)
+    return after if header is None else 0

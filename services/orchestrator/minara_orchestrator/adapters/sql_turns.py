@@ -1,0 +1,183 @@
+"""Turns and their events in the orchestrator's own database."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from minara_core.errors import NotFound
+from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
+from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Origin
+from minara_core.turn_context import TurnContext
+from minara_orchestrator.adapters.sql_tables import TURN_EVENTS, TURNS
+from minara_orchestrator.app.ports import Admission, StoredEvent
+from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
+from minara_runtime.batching import GroupCommit
+from minara_runtime.database import Database
+from minara_runtime.statements import insert_if_absent
+
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+
+_FIND = sa.select(TURNS.c.user_id, TURNS.c.is_over).where(TURNS.c.turn_id == sa.bindparam("turn"))
+_LIVE = (
+    sa.select(TURNS.c.turn_id)
+    .where(
+        TURNS.c.session_id == sa.bindparam("session"),
+        TURNS.c.user_id == sa.bindparam("person"),
+        TURNS.c.is_over == sa.false(),
+    )
+    .order_by(TURNS.c.position)
+    .limit(1)
+)
+_UNFINISHED = sa.select(TURNS).where(TURNS.c.is_over == sa.false()).order_by(TURNS.c.position)
+_EVENTS = (
+    sa.select(TURN_EVENTS.c.sequence, TURN_EVENTS.c.is_terminal, TURN_EVENTS.c.body)
+    .where(
+        TURN_EVENTS.c.turn_id == sa.bindparam("turn"),
+        TURN_EVENTS.c.sequence > sa.bindparam("after"),
+    )
+    .order_by(TURN_EVENTS.c.sequence)
+    .limit(1_000)
+)
+_LAST = sa.select(sa.func.max(TURN_EVENTS.c.sequence)).where(
+    TURN_EVENTS.c.turn_id == sa.bindparam("turn")
+)
+_APPEND = sa.insert(TURN_EVENTS)
+_END = sa.update(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn")).values(is_over=True)
+
+
+class SqlTurns:
+    """Implements TurnStore. Events of all turns that come together share one commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writer = GroupCommit[tuple[TurnId, Sequence[StoredEvent]]](self._flush)
+
+    async def admit(self, turn: Turn) -> Admission:
+        values = _row(turn)
+
+        def insert(connection: sa.Connection) -> Admission:
+            if insert_if_absent(connection, TURNS, values):
+                return Admission(is_new=True, is_over=False)
+            owner, is_over = connection.execute(_FIND, {"turn": turn.context.turn_id}).one()
+            if owner != turn.context.user_id:
+                raise NotFound(
+                    "no such turn",
+                    reason=ErrorReason.TURN_NOT_FOUND,
+                    metadata={"turn_id": turn.context.turn_id},
+                )
+            return Admission(is_new=False, is_over=is_over)
+
+        return await self._database.transaction(insert)
+
+    async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
+        row = await self._database.read(lambda c: c.execute(_FIND, {"turn": turn_id}).first())
+        if row is None or row.user_id != user_id:
+            return None
+        return Admission(is_new=False, is_over=row.is_over)
+
+    async def live_turn(self, session_id: SessionId, user_id: UserId) -> TurnId | None:
+        parameters = {"session": session_id, "person": user_id}
+        found = await self._database.read(lambda c: c.execute(_LIVE, parameters).scalar())
+        return None if found is None else TurnId(found)
+
+    async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
+        await self._writer.put((turn_id, events))
+
+    async def _flush(self, batch: list[tuple[TurnId, Sequence[StoredEvent]]]) -> None:
+        rows = [
+            {
+                "turn_id": turn_id,
+                "sequence": event.sequence,
+                "is_terminal": event.is_terminal,
+                "body": event.body,
+            }
+            for turn_id, events in batch
+            for event in events
+        ]
+        over = [{"turn": turn_id} for turn_id, events in batch if events[-1].is_terminal]
+
+        def write(connection: sa.Connection) -> None:
+            connection.execute(_APPEND, rows)
+            if over:
+                connection.execute(_END, over)
+
+        await self._database.transaction(write)
+
+    async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
+        parameters = {"turn": turn_id, "after": sequence}
+        rows = await self._database.read(lambda c: c.execute(_EVENTS, parameters).all())
+        return [
+            StoredEvent(sequence=row.sequence, is_terminal=row.is_terminal, body=bytes(row.body))
+            for row in rows
+        ]
+
+    async def last_sequence(self, turn_id: TurnId) -> int:
+        found = await self._database.read(lambda c: c.execute(_LAST, {"turn": turn_id}).scalar())
+        return found or 0
+
+    async def unfinished(self) -> list[Turn]:
+        rows = await self._database.read(lambda c: c.execute(_UNFINISHED).mappings().all())
+        return [_turn(row) for row in rows]
+
+    async def aclose(self) -> None:
+        """Write out what waits."""
+        await self._writer.aclose()
+
+
+def _row(turn: Turn) -> dict[str, object]:
+    kind, text, file_keys = _input_columns(turn.input)
+    context = turn.context
+    return {
+        "turn_id": context.turn_id,
+        "session_id": context.session_id,
+        "user_id": context.user_id,
+        "is_over": False,
+        "origin": context.origin.value,
+        "allowed_tool_sets": json.dumps(context.allowed_tool_sets),
+        "locale": context.locale,
+        "turn_grant": context.grant,
+        "input_kind": kind,
+        "input_text": text,
+        "file_keys": json.dumps(file_keys),
+        "start_time": turn.start_time,
+    }
+
+
+def _input_columns(turn_input: TurnInput) -> tuple[str, str, tuple[str, ...]]:
+    match turn_input:
+        case UserInput():
+            return "message", turn_input.text, turn_input.file_keys
+        case DecidedInput():
+            return "decision", turn_input.pending_action_id, ()
+        case TriggerInput():
+            return "trigger", turn_input.text, ()
+
+
+def _turn(row: Any) -> Turn:
+    return Turn(
+        context=TurnContext(
+            turn_id=TurnId(row["turn_id"]),
+            session_id=SessionId(row["session_id"]),
+            user_id=UserId(row["user_id"]),
+            origin=Origin(row["origin"]),
+            allowed_tool_sets=tuple(json.loads(row["allowed_tool_sets"])),
+            locale=row["locale"],
+            grant=row["turn_grant"],
+        ),
+        input=_turn_input(row["input_kind"], row["input_text"], row["file_keys"]),
+        start_time=row["start_time"],
+    )
+
+
+def _turn_input(kind: str, text: str, file_keys: str) -> TurnInput:
+    match kind:
+        case "message":
+            return UserInput(text=text, file_keys=tuple(json.loads(file_keys)))
+        case "decision":
+            return DecidedInput(pending_action_id=PendingActionId(text))
+        case _:
+            return TriggerInput(text=text)

@@ -1,0 +1,201 @@
+"""Open a turn: three peers asked at once, each failing by its kind (architecture.md §7)."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from minara_core.actions import PendingAction
+from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
+from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
+from minara_orchestrator.app.ports import (
+    Catalog,
+    Selection,
+    Skills,
+    Standing,
+    Tools,
+    TurnMaterial,
+    Workspace,
+)
+from minara_orchestrator.domain.blocks import Signal, outcome_block, signal_block
+from minara_orchestrator.domain.prompt import Prompt, PromptBlock, assemble
+from minara_orchestrator.domain.turn import DecidedInput, Turn, UserInput, input_text
+
+T = TypeVar("T")
+
+_NO_SELECTION = Selection(
+    catalog_block="",
+    skills=(),
+    playbook_block="",
+    scenario_ids=(),
+    stage=LifecycleStage.EVALUATE,
+    callable_tools=(),
+    risk_ceiling=PermissionTier.READ_ONLY,
+)
+_NO_STANDING = Standing(
+    trading_state=TradingState.HALTED,
+    pending_actions=(),
+    untold_outcomes=(),
+    catalog_etag="",
+    unavailable_tools=(),
+    ceiling=PermissionTier.READ_ONLY,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTurn:
+    """What the peers said, and the prompt it makes."""
+
+    material: TurnMaterial
+    selection: Selection
+    standing: Standing
+    catalog: Catalog
+    prompt: Prompt
+    notices: tuple[str, ...]
+
+    @property
+    def ceiling(self) -> PermissionTier:
+        return min(self.selection.risk_ceiling, self.standing.ceiling)
+
+    def decided_action(self, turn: Turn) -> PendingAction | None:
+        """The action whose decision this turn tells, as the tools service recorded it."""
+        if not isinstance(turn.input, DecidedInput):
+            return None
+        return next(
+            (
+                action
+                for action in self.standing.untold_outcomes
+                if action.pending_action_id == turn.input.pending_action_id
+            ),
+            None,
+        )
+
+
+class TurnOpening:
+    def __init__(self, workspace: Workspace, skills: Skills, tools: Tools) -> None:
+        self._workspace = workspace
+        self._skills = skills
+        self._tools = tools
+
+    async def open(self, turn: Turn, *, validate_only: bool = False) -> OpenedTurn:
+        """Ask workspace, skills and tools at once and build the prompt.
+
+        Without workspace there is no turn: its error is raised. Without skills or tools the turn
+        goes on with less, and says so.
+        """
+        context, text = turn.context, input_text(turn.input)
+        catalog, notices = await self._catalog()
+        decided = turn.input.pending_action_id if isinstance(turn.input, DecidedInput) else None
+        async with asyncio.TaskGroup() as group:
+            prepared = group.create_task(_outcome(self._workspace.prepare(context, text)))
+            selected = group.create_task(
+                _outcome(
+                    self._skills.select(
+                        context,
+                        text,
+                        catalog=catalog,
+                        is_human_message=isinstance(turn.input, UserInput),
+                        validate_only=validate_only,
+                    )
+                )
+            )
+            opened = group.create_task(
+                _outcome(
+                    self._tools.open_turn(
+                        context,
+                        message=text,
+                        decided_action_id=decided,
+                        validate_only=validate_only,
+                    )
+                )
+            )
+        material = _required(prepared.result())
+        selection = _or_less(selected.result(), _NO_SELECTION, "skills", notices)
+        standing = _or_less(opened.result(), _NO_STANDING, "tools", notices)
+        if standing.catalog_etag:
+            self._tools.expire_catalog(standing.catalog_etag)
+        return OpenedTurn(
+            material=material,
+            selection=selection,
+            standing=standing,
+            catalog=catalog,
+            prompt=_prompt(turn, text, material, selection, standing, catalog),
+            notices=(*notices, *material.notices),
+        )
+
+    async def _catalog(self) -> tuple[Catalog, list[str]]:
+        try:
+            return await self._tools.catalog(), []
+        except (Unavailable, DeadlineExceeded):
+            return Catalog(definitions=(), etag=""), []
+
+
+async def _outcome(call: Awaitable[T]) -> T | MinaraError:
+    """The value or the typed failure, so that one peer's failure does not cancel the others."""
+    try:
+        return await call
+    except MinaraError as error:
+        return error
+
+
+def _required(outcome: T | MinaraError) -> T:
+    if isinstance(outcome, MinaraError):
+        raise outcome
+    return outcome
+
+
+def _or_less(outcome: T | MinaraError, less: T, peer: str, notices: list[str]) -> T:
+    if isinstance(outcome, Unavailable | DeadlineExceeded):
+        notices.append(f"the {peer} service does not answer; this turn does without it")
+        return less
+    return _required(outcome)
+
+
+def _prompt(
+    turn: Turn,
+    text: str,
+    material: TurnMaterial,
+    selection: Selection,
+    standing: Standing,
+    catalog: Catalog,
+) -> Prompt:
+    signal = Signal(
+        now=turn.start_time,
+        origin=turn.context.origin,
+        stage=selection.stage,
+        ceiling=min(selection.risk_ceiling, standing.ceiling),
+        trading_state=standing.trading_state,
+        callable_tools=selection.callable_tools,
+        active_skill_ids=tuple(skill.skill_id for skill in selection.skills),
+        unavailable_tools=standing.unavailable_tools,
+        heartbeat=material.heartbeat,
+    )
+    decided = turn.input.pending_action_id if isinstance(turn.input, DecidedInput) else ""
+    outcomes = [
+        outcome_block(action, is_decision=action.pending_action_id == decided)
+        for action in sorted(
+            standing.untold_outcomes, key=lambda action: action.pending_action_id == decided
+        )
+    ]
+    blocks = (
+        PromptBlock(number=1, key="identity", text=material.identity_block),
+        PromptBlock(number=2, key="catalog", text=selection.catalog_block),
+        PromptBlock(number=3, key="memory", text=material.memory_block),
+        PromptBlock(number=4, key="bootstrap", text=material.bootstrap_block),
+        PromptBlock(number=4, key="notices", text="\n".join(material.notices)),
+        *(
+            PromptBlock(number=5, key=f"skill:{skill.skill_id}", text=skill.prompt)
+            for skill in selection.skills
+        ),
+        PromptBlock(number=6, key="playbooks", text=selection.playbook_block),
+        PromptBlock(number=7, key="personalization", text=material.personalization_block),
+        signal_block(signal, standing.pending_actions),
+        *outcomes,
+    )
+    return assemble(
+        blocks=blocks,
+        definitions=catalog.definitions,
+        history=material.history,
+        already_sent=material.sent_blocks,
+        text=text,
+    )

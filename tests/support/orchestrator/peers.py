@@ -1,0 +1,185 @@
+"""Fakes of the orchestrator's peers; they hold state and answer from it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from minara_core.actions import PendingAction
+from minara_core.errors import MinaraError
+from minara_core.ids import PendingActionId, TurnId
+from minara_core.messages import Message
+from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
+from minara_core.tooling import ToolCall, ToolDefinition, ToolResult, ToolSuccess, ok
+from minara_core.turn_context import TurnContext
+from minara_orchestrator.app.ports import (
+    Activation,
+    Catalog,
+    Selection,
+    SkillPrompt,
+    Standing,
+    ToolBatch,
+    ToolFinished,
+    ToolProgress,
+    TurnMaterial,
+)
+from minara_orchestrator.domain.turn import Committed, TurnRecord
+
+
+@dataclass
+class FakeWorkspace:
+    """Keeps committed turns and returns their messages as history, as the real one does."""
+
+    identity_block: str = "You are Minara."
+    memory_block: str = "USER.md: prefers spot."
+    records: dict[TurnId, TurnRecord] = field(default_factory=dict[TurnId, TurnRecord])
+    prepare_error: MinaraError | None = None
+    commit_errors: list[MinaraError] = field(default_factory=list[MinaraError])
+
+    async def prepare(self, context: TurnContext, message: str) -> TurnMaterial:
+        if self.prepare_error is not None:
+            raise self.prepare_error
+        of_session = [
+            record
+            for record in self.records.values()
+            if record.turn.context.session_id == context.session_id
+        ]
+        history: tuple[Message, ...] = tuple(m for record in of_session for m in record.messages)
+        return TurnMaterial(
+            identity_block=self.identity_block,
+            memory_block=self.memory_block,
+            bootstrap_block="",
+            notices=(),
+            heartbeat="",
+            personalization_block="",
+            history=history,
+            sent_blocks=frozenset(mark for record in of_session for mark in record.sent_blocks),
+            turn_count=len(of_session),
+            commit_token="token",
+        )
+
+    async def commit(self, record: TurnRecord) -> Committed:
+        if self.commit_errors:
+            raise self.commit_errors.pop(0)
+        turn_id = record.turn.context.turn_id
+        standing = self.records.setdefault(turn_id, record)
+        return Committed(
+            turn_number=list(self.records).index(turn_id) + 1,
+            state=standing.state,
+            finish_reason=standing.finish_reason,
+            usage=standing.usage,
+        )
+
+
+@dataclass
+class FakeSkills:
+    callable_tools: tuple[str, ...] = ("get_price", "buy_token")
+    stage: LifecycleStage = LifecycleStage.DECIDE
+    skills: tuple[SkillPrompt, ...] = (
+        SkillPrompt(skill_id="core.assistant", prompt="Help plainly.", reason="always active"),
+    )
+    note: str = "skill trade.spot is active"
+    error: MinaraError | None = None
+
+    async def select(
+        self,
+        context: TurnContext,
+        message: str,
+        *,
+        catalog: Catalog,
+        is_human_message: bool,
+        validate_only: bool = False,
+    ) -> Selection:
+        if self.error is not None:
+            raise self.error
+        return Selection(
+            catalog_block="skills: core.assistant",
+            skills=self.skills,
+            playbook_block="",
+            scenario_ids=(),
+            stage=self.stage,
+            callable_tools=self.callable_tools,
+            risk_ceiling=PermissionTier.ALWAYS_CONFIRM,
+        )
+
+    async def activate(
+        self,
+        context: TurnContext,
+        skill_ids: Sequence[str],
+        *,
+        catalog: Catalog,
+        stage: LifecycleStage,
+    ) -> Activation:
+        return Activation(
+            note=self.note,
+            callable_tools=("sell_token",),
+            activated_skill_ids=tuple(skill_ids),
+        )
+
+
+def a_definition(name: str, tier: PermissionTier = PermissionTier.READ_ONLY) -> ToolDefinition:
+    return ToolDefinition(
+        name=name,
+        description=f"does {name}",
+        input_schema_json='{"type":"object"}',
+        tool_set="read",
+        permission_tier=tier,
+    )
+
+
+def answers(call: ToolCall) -> ToolResult:
+    """What a fake tool answers unless told otherwise: its own arguments."""
+    return ToolResult(
+        tool_call_id=call.tool_call_id,
+        name=call.name,
+        outcome=ToolSuccess(data_json=call.arguments_json, is_untrusted=False),
+        envelope=ok({"tool": call.name}),
+    )
+
+
+@dataclass
+class FakeTools:
+    definitions: tuple[ToolDefinition, ...] = (
+        a_definition("buy_token", PermissionTier.ALWAYS_CONFIRM),
+        a_definition("get_price"),
+    )
+    respond: Callable[[ToolCall], ToolResult | None] = answers
+    pending_actions: tuple[PendingAction, ...] = ()
+    untold_outcomes: tuple[PendingAction, ...] = ()
+    batches: list[ToolBatch] = field(default_factory=list[ToolBatch])
+    open_error: MinaraError | None = None
+    execute_error: MinaraError | None = None
+
+    async def catalog(self) -> Catalog:
+        return Catalog(definitions=self.definitions, etag="tools-1")
+
+    def expire_catalog(self, etag: str) -> None:
+        """The list here never changes."""
+
+    async def open_turn(
+        self,
+        context: TurnContext,
+        *,
+        message: str,
+        decided_action_id: PendingActionId | None,
+        validate_only: bool = False,
+    ) -> Standing:
+        if self.open_error is not None:
+            raise self.open_error
+        return Standing(
+            trading_state=TradingState.ACTIVE,
+            pending_actions=self.pending_actions,
+            untold_outcomes=self.untold_outcomes,
+            catalog_etag="tools-1",
+            unavailable_tools=(),
+            ceiling=PermissionTier.ALWAYS_CONFIRM,
+        )
+
+    async def execute(
+        self, context: TurnContext, batch: ToolBatch
+    ) -> AsyncIterator[ToolProgress | ToolFinished]:
+        self.batches.append(batch)
+        if self.execute_error is not None:
+            raise self.execute_error
+        for call in batch.calls:
+            result = self.respond(call)
+            if result is not None:
+                yield ToolFinished(result=result, duration_ms=1)
