@@ -7,22 +7,23 @@ from minara.agent.v1 import event_pb2 as event_pb
 RETRY_MILLISECONDS = 1_000
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": still here\n\n"
+_OTHER_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 OPENING = f"retry: {RETRY_MILLISECONDS}\n\n".encode()
 
 
 def event_json(event: event_pb.TurnEvent) -> str:
     """An event as one line of proto3 JSON with original field names, zero values included.
 
-    JSON escapes control characters, and U+2028 is no line end to an event stream, so the line
-    needs no further care.
+    Line ends that only some readers know (U+0085, U+2028, U+2029) are escaped.
     """
-    return json_format.MessageToJson(
+    text = json_format.MessageToJson(
         event,
         preserving_proto_field_name=True,
         always_print_fields_with_no_presence=True,
         indent=None,
         ensure_ascii=False,
     )
+    return text.translate(_OTHER_LINE_ENDS)
 
 
 def frame(event: event_pb.TurnEvent) -> bytes:

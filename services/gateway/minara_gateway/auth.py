@@ -1,0 +1,178 @@
+"""Who is calling, and from where (platform.md §4).
+
+Order of refusals: foreign Host, foreign Origin, wrong content type, too large a body, then the
+token. Health is the only route without one.
+"""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minara_core.errors import InvalidRequest, MinaraError, NotAuthenticated, NotPermitted, TooLarge
+from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Scope as TokenScope
+from minara_gateway.errors import problem
+from minara_gateway.store import Caller, GatewayStore
+
+BODY_LIMIT = 256 * 1024
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+
+
+class Border:
+    """ASGI layer in front of everything: hosts, origins, content types, sizes, headers."""
+
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            _check_host(request, self._hosts)
+            if request.method not in _SAFE_METHODS:
+                _check_origin(request, self._hosts)
+                _check_content(request)
+        except MinaraError as error:
+            await problem(error, instance=request.url.path)(scope, receive, _decorated(send))
+            return
+        await self._app(scope, _limited(receive), _decorated(send))
+
+
+def _hostname(authority: str) -> str:
+    return (urlsplit(f"//{authority}").hostname or "").lower()
+
+
+def _check_host(request: Request, hosts: frozenset[str]) -> None:
+    authority = request.headers.get("host", "")
+    if _hostname(authority) not in hosts:
+        raise NotPermitted(
+            "this Host is not one of ours",
+            reason=ErrorReason.HOST_FOREIGN,
+            metadata={"host": authority[:100]},
+        )
+
+
+def _check_origin(request: Request, hosts: frozenset[str]) -> None:
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "none")
+    authority = request.headers.get("host", "")
+    own = origin is None or urlsplit(origin).netloc == authority
+    if not own or site not in {"none", "same-origin"}:
+        raise NotPermitted(
+            "requests that change something come from our own pages or from programs",
+            reason=ErrorReason.ORIGIN_FOREIGN,
+            metadata={"origin": (origin or site)[:100]},
+        )
+
+
+def _check_content(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise InvalidRequest(
+            "send JSON: Content-Type: application/json",
+            reason=ErrorReason.CONTENT_TYPE_UNSUPPORTED,
+            metadata={"content_type": kind[:100]},
+        )
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > BODY_LIMIT:
+        raise too_large()
+
+
+def too_large() -> TooLarge:
+    return TooLarge(
+        f"a body is at most {BODY_LIMIT} bytes",
+        reason=ErrorReason.BODY_TOO_LARGE,
+        metadata={"limit": str(BODY_LIMIT)},
+    )
+
+
+def _limited(receive: Receive) -> Receive:
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > BODY_LIMIT:
+            raise too_large()
+        return message
+
+    return limited
+
+
+def _decorated(send: Send) -> Send:
+    async def decorated(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *_HEADERS]
+        await send(message)
+
+    return decorated
+
+
+def bearer_token(request: Request) -> str:
+    """The token of the request; raises NotAuthenticated (TOKEN_MISSING)."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise NotAuthenticated(
+            "send your token: Authorization: Bearer …", reason=ErrorReason.TOKEN_MISSING
+        )
+    return token.strip()
+
+
+class Authenticator:
+    """Maps bearer tokens to callers; remembers the good ones, so that a turn costs no look-up."""
+
+    def __init__(self, store: GatewayStore) -> None:
+        self._store = store
+        self._known: dict[str, Caller] = {}
+
+    async def caller(self, request: Request) -> Caller:
+        """Raises NotAuthenticated (TOKEN_MISSING, TOKEN_INVALID)."""
+        token = bearer_token(request)
+        caller = self._known.get(token)
+        if caller is None:
+            caller = await self._store.find_caller(token)
+            if caller is None:
+                raise NotAuthenticated(
+                    "this token is not known here", reason=ErrorReason.TOKEN_INVALID
+                )
+            if len(self._known) > 1_000:
+                self._known.clear()
+            self._known[token] = caller
+        return caller
+
+
+def requires(scope: TokenScope) -> Callable[[Request], Awaitable[Caller]]:
+    """A route dependency: the caller, who must hold `scope`; raises NotPermitted otherwise."""
+
+    async def dependency(request: Request) -> Caller:
+        authenticator: Authenticator = request.app.state.authenticator
+        caller = await authenticator.caller(request)
+        if scope not in caller.scopes:
+            raise NotPermitted(
+                f"this token lacks the scope {scope}",
+                reason=ErrorReason.SCOPE_MISSING,
+                metadata={"scope": scope},
+            )
+        return caller
+
+    return dependency
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Any MinaraError of a route as its problem document."""
+    assert isinstance(error, MinaraError)
+    return problem(error, instance=request.url.path)

@@ -1,0 +1,225 @@
+"""The chat in a terminal. It speaks HTTP like everybody else, and knows which preview it shows."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from rich.console import Console
+from rich.markup import escape
+
+from minara_core.errors import MinaraError
+from minara_gateway.client import GatewayClient, StreamedEvent
+
+HELP = """\
+Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portfolio".
+/new            a fresh session            /pending        what waits for you
+/confirm CODE   do exactly what was shown  /reject CODE    do not
+/stop           halt all trading           /resume         let trading go on
+/state          the trading state          /trace [TURN]   a turn as a tree
+/sessions       your sessions              /quit           leave"""
+
+
+class LineSource(Protocol):
+    """Where lines come from: the terminal, or a file of them."""
+
+    async def read(self, prompt: str) -> str | None:
+        """The next line, or None at the end."""
+        ...
+
+
+@dataclass(slots=True)
+class Shown:
+    """What this terminal shows right now: the session, and the preview if one stands last."""
+
+    session_id: str = ""
+    turn_id: str = ""
+    pending_action_id: str = ""
+    text_open: bool = False
+    tools: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Repl:
+    def __init__(
+        self,
+        client: GatewayClient,
+        console: Console,
+        *,
+        print_trace: Callable[[str], None],
+        session_id: str = "",
+    ) -> None:
+        self._client = client
+        self._console = console
+        self._print_trace = print_trace
+        self._shown = Shown(session_id=session_id)
+
+    async def run(self, lines: LineSource) -> None:
+        """Read lines until the end of input or /quit."""
+        self._console.print(escape(HELP), style="dim", highlight=False)
+        while (line := await lines.read("you> ")) is not None:
+            text = line.strip()
+            if text in {"/quit", "/exit"}:
+                return
+            if not text:
+                continue
+            try:
+                if text.startswith("/"):
+                    await self._command(text)
+                else:
+                    await self._say(text)
+            except MinaraError as error:
+                self._end_text()
+                self._console.print(f"{error.reason}: {escape(error.message)}", style="red")
+            except asyncio.CancelledError:
+                self._end_text()
+                self._console.print("stopped watching; the turn goes on", style="yellow")
+                task = asyncio.current_task()
+                if task is None or task.uncancel() > 0:
+                    raise
+
+    async def _say(self, text: str) -> None:
+        body: dict[str, Any] = {"message": text, "surface": "repl"}
+        if self._shown.session_id:
+            body["session_id"] = self._shown.session_id
+        if self._shown.pending_action_id:
+            body["shown_action_id"] = self._shown.pending_action_id
+        await self._watch(self._client.stream("/v1/chat/stream", body))
+
+    async def _watch(self, events: AsyncIterator[StreamedEvent]) -> None:
+        self._shown.pending_action_id = ""
+        async for event in events:
+            self._show(event)
+        self._end_text()
+
+    def _show(self, event: StreamedEvent) -> None:
+        show = getattr(self, f"_on_{event.name}", None)
+        if show is not None:
+            show(event.fields)
+
+    def _on_turn_started(self, fields: dict[str, Any]) -> None:
+        self._shown.session_id = fields["session_id"]
+        self._shown.turn_id = fields["turn_id"]
+        for notice in cast("list[str]", fields.get("notices", [])):
+            self._console.print(escape(notice), style="yellow")
+
+    def _on_turn_queued(self, fields: dict[str, Any]) -> None:
+        self._console.print(f"waiting behind {fields['position']} turn(s)", style="dim")
+
+    def _on_text_delta(self, fields: dict[str, Any]) -> None:
+        self._console.print(fields["text"], end="", markup=False, highlight=False)
+        self._shown.text_open = True
+
+    def _on_text_reset(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        self._console.print("(the text above is void; a new attempt follows)", style="yellow")
+
+    def _on_tool_call_started(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        arguments = escape(str(fields["arguments_json"])[:200])
+        self._console.print(
+            f"→ {escape(fields['name'])} {arguments}", style="cyan", highlight=False
+        )
+
+    def _on_tool_call_finished(self, fields: dict[str, Any]) -> None:
+        result = cast("dict[str, Any]", fields["result"])
+        for outcome in ("denial", "failure"):
+            if outcome in result:
+                self._console.print(
+                    f"✗ {escape(result[outcome]['message'])}", style="red", highlight=False
+                )
+
+    def _on_approval_requested(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        self._console.rule(style="yellow")
+        self._console.print(fields["rendered_preview"], markup=False, highlight=False)
+        self._console.rule(style="yellow")
+        action = cast("dict[str, Any]", fields.get("action", {}))
+        self._shown.pending_action_id = str(action.get("pending_action_id", ""))
+
+    def _on_action_decided(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        self._console.print(
+            fields["rendered_receipt"], style="green", markup=False, highlight=False
+        )
+
+    def _on_turn_completed(self, fields: dict[str, Any]) -> None:
+        reason = str(fields["finish_reason"]).removeprefix("FINISH_REASON_").lower()
+        if reason not in {"stop", "approval_requested", "question"}:
+            self._end_text()
+            self._console.print(f"(ended: {reason})", style="yellow")
+
+    def _on_turn_failed(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        self._console.print(f"{fields['reason']}: {escape(fields['message'])}", style="red")
+
+    def _on_turn_cancelled(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        self._console.print("(cancelled)", style="yellow")
+
+    def _end_text(self) -> None:
+        if self._shown.text_open:
+            self._console.print()
+            self._shown.text_open = False
+
+    async def _command(self, text: str) -> None:
+        name, _, rest = text[1:].partition(" ")
+        command = getattr(self, f"_do_{name}", None)
+        if command is None or name.startswith("_"):
+            self._console.print(f"no command /{escape(name)}; /help lists them", style="red")
+            return
+        await command(rest.strip())
+
+    async def _do_help(self, _: str) -> None:
+        self._console.print(escape(HELP), style="dim", highlight=False)
+
+    async def _do_new(self, _: str) -> None:
+        self._shown = Shown()
+        self._console.print("a fresh session begins with your next message", style="dim")
+
+    async def _do_confirm(self, code: str) -> None:
+        await self._decide("confirm", code)
+
+    async def _do_reject(self, code: str) -> None:
+        await self._decide("reject", code)
+
+    async def _decide(self, decision: str, code: str) -> None:
+        body = {"code": code, "session_id": self._shown.session_id}
+        answer = await self._client.call("POST", f"/v1/approvals:{decision}ByCode", body)
+        self._console.print(answer["rendered_receipt"], markup=False, highlight=False)
+        turn_id = str(answer.get("turn_id", ""))
+        if turn_id:
+            await self._watch(self._client.stream(f"/v1/chat/stream/resume?turn_id={turn_id}"))
+
+    async def _do_pending(self, _: str) -> None:
+        answer = await self._client.call("GET", "/v1/approvals")
+        actions = cast("list[dict[str, Any]]", answer["pending_actions"])
+        if not actions:
+            self._console.print("nothing waits for you", style="dim")
+        for action in actions:
+            self._console.print(action["rendered_preview"], markup=False, highlight=False)
+
+    async def _do_stop(self, _: str) -> None:
+        self._print_json(await self._client.call("POST", "/v1/trading:halt", {"reason": "repl"}))
+
+    async def _do_resume(self, _: str) -> None:
+        state = await self._client.call("GET", "/v1/trading")
+        answer = await self._client.call(
+            "POST", "/v1/trading:resume", {"etag": state["trading_state"]["etag"]}
+        )
+        self._print_json(answer)
+
+    async def _do_state(self, _: str) -> None:
+        self._print_json(await self._client.call("GET", "/v1/trading"))
+
+    async def _do_sessions(self, _: str) -> None:
+        answer = await self._client.call("GET", "/v1/sessions")
+        for session in cast("list[dict[str, Any]]", answer["sessions"]):
+            title = escape(str(session["title"]))
+            self._console.print(f"{session['session_id']}  {title}", highlight=False)
+
+    async def _do_trace(self, turn_id: str) -> None:
+        self._print_trace(turn_id or self._shown.turn_id)
+
+    def _print_json(self, document: dict[str, Any]) -> None:
+        self._console.print(json.dumps(document, ensure_ascii=False, indent=2), markup=False)

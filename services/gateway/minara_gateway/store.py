@@ -1,0 +1,147 @@
+"""What the gateway keeps: hashed tokens, previews it has shown, idempotency keys."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from minara_core.actions import PendingAction
+from minara_core.clock import Clock
+from minara_core.errors import Conflict
+from minara_core.ids import UserId
+from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Scope
+from minara_runtime.columns import UtcTime
+from minara_runtime.database import Database
+from minara_runtime.statements import insert_if_absent
+
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+
+_TABLES = sa.MetaData()
+_TOKENS = sa.Table(
+    "tokens",
+    _TABLES,
+    sa.Column("token_hash", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("scopes", sa.Text, nullable=False),
+    sa.Column("is_interactive", sa.Boolean, nullable=False),
+    sa.Column("create_time", UtcTime, nullable=False),
+)
+_SHOWN = sa.Table(
+    "shown_actions",
+    _TABLES,
+    sa.Column("pending_action_id", sa.Text, primary_key=True),
+    sa.Column("action_hash", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("turn_id", sa.Text, nullable=False),
+    sa.Column("show_time", UtcTime, nullable=False),
+)
+_KEYS = sa.Table(
+    "idempotency_keys",
+    _TABLES,
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("body_hash", sa.Text, nullable=False),
+    sa.Column("create_time", UtcTime, nullable=False),
+)
+_FIND_TOKEN = sa.select(_TOKENS.c.user_id, _TOKENS.c.scopes, _TOKENS.c.is_interactive).where(
+    _TOKENS.c.token_hash == sa.bindparam("hash")
+)
+_FIND_SHOWN = sa.select(_SHOWN.c.pending_action_id).where(
+    _SHOWN.c.pending_action_id == sa.bindparam("action"),
+    _SHOWN.c.action_hash == sa.bindparam("hash"),
+    _SHOWN.c.user_id == sa.bindparam("person"),
+)
+_FIND_KEY = sa.select(_KEYS.c.body_hash).where(
+    _KEYS.c.user_id == sa.bindparam("person"), _KEYS.c.key == sa.bindparam("name")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who speaks over HTTP. `is_interactive`: a person's log-in, not a program's token."""
+
+    user_id: UserId
+    scopes: frozenset[Scope]
+    is_interactive: bool
+
+
+def token_hash(token: str) -> str:
+    return hashlib.sha256(f"minara-token:{token}".encode()).hexdigest()
+
+
+class GatewayStore:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def migrate(self) -> None:
+        await self._database.migrate(VERSIONS)
+
+    async def add_token(self, token: str, caller: Caller, *, name: str) -> None:
+        """Know a token from now on; again is harmless."""
+        values = {
+            "token_hash": token_hash(token),
+            "user_id": caller.user_id,
+            "name": name,
+            "scopes": " ".join(sorted(caller.scopes)),
+            "is_interactive": caller.is_interactive,
+            "create_time": self._clock.now(),
+        }
+        await self._database.transaction(lambda c: insert_if_absent(c, _TOKENS, values))
+
+    async def find_caller(self, token: str) -> Caller | None:
+        """Who a token belongs to, or None."""
+        parameters = {"hash": token_hash(token)}
+        row = await self._database.read(lambda c: c.execute(_FIND_TOKEN, parameters).first())
+        if row is None:
+            return None
+        return Caller(
+            user_id=UserId(row.user_id),
+            scopes=frozenset(Scope(scope) for scope in row.scopes.split()),
+            is_interactive=row.is_interactive,
+        )
+
+    async def record_shown(self, action: PendingAction) -> None:
+        """Remember, before it is delivered, that this person is shown this very hash."""
+        values = {
+            "pending_action_id": action.pending_action_id,
+            "action_hash": action.action_hash,
+            "user_id": action.user_id,
+            "session_id": action.session_id,
+            "turn_id": action.turn_id,
+            "show_time": self._clock.now(),
+        }
+        await self._database.transaction(lambda c: insert_if_absent(c, _SHOWN, values))
+
+    async def was_shown(self, user_id: UserId, pending_action_id: str, action_hash: str) -> bool:
+        parameters = {"action": pending_action_id, "hash": action_hash, "person": user_id}
+        row = await self._database.read(lambda c: c.execute(_FIND_SHOWN, parameters).first())
+        return row is not None
+
+    async def claim_key(self, user_id: UserId, key: str, body_hash: str) -> None:
+        """Bind an idempotency key to a body; raises Conflict when it was bound to another."""
+
+        def claim(connection: sa.Connection) -> str:
+            values = {
+                "user_id": user_id,
+                "key": key,
+                "body_hash": body_hash,
+                "create_time": self._clock.now(),
+            }
+            if insert_if_absent(connection, _KEYS, values):
+                return body_hash
+            parameters = {"person": user_id, "name": key}
+            return connection.execute(_FIND_KEY, parameters).scalar_one()
+
+        if await self._database.transaction(claim) != body_hash:
+            raise Conflict(
+                "this Idempotency-Key came with another body before",
+                reason=ErrorReason.IDEMPOTENCY_KEY_REUSED,
+            )
+
+    async def aclose(self) -> None:
+        await self._database.aclose()
