@@ -57,7 +57,10 @@ class TurnHub:
         of the session runs and the caller wants none beside it.
         """
         session_id, turn_id = turn.context.session_id, turn.context.turn_id
-        if turn_id in self._live:
+        running = self._live.get(turn_id)
+        if running is not None:
+            if running.turn.context.user_id != turn.context.user_id:
+                raise _unknown_turn(turn_id)
             return
         if rejects_double_texting and await self._is_busy(turn):
             raise Conflict(
@@ -90,11 +93,7 @@ class TurnHub:
                 yield batch
             return
         if await self._store.find(turn_id, user_id) is None:
-            raise NotFound(
-                "no such turn",
-                reason=ErrorReason.TURN_NOT_FOUND,
-                metadata={"turn_id": turn_id},
-            )
+            raise _unknown_turn(turn_id)
         async for batch in self._follow_stored(turn_id, user_id, after):
             yield batch
 
@@ -217,3 +216,9 @@ class TurnHub:
                 return
             else:
                 await pause(FOLLOW_POLL_SECONDS)
+
+
+def _unknown_turn(turn_id: TurnId) -> NotFound:
+    return NotFound(
+        "no such turn", reason=ErrorReason.TURN_NOT_FOUND, metadata={"turn_id": turn_id}
+    )

@@ -1,0 +1,121 @@
+"""A whole orchestrator over fakes: builders and a runner for unit tests."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from minara_core.clock import SystemClock
+from minara_core.events import Payload, TurnEvent
+from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
+from minara_core.taxonomy import Origin
+from minara_core.turn_context import TurnContext
+from minara_llm.scripted import Script, ScriptedModel
+from minara_orchestrator.app.local_tools import LocalTools
+from minara_orchestrator.app.open_turn import TurnOpening
+from minara_orchestrator.app.run_step import StepRunner
+from minara_orchestrator.app.run_tools import ToolRunner
+from minara_orchestrator.app.run_turn import TurnRunner
+from minara_orchestrator.app.turn_hub import TurnHub
+from minara_orchestrator.domain.turn import DecidedInput, Limits, Turn, TurnInput, UserInput
+from support.orchestrator.peers import FakeSkills, FakeTools, FakeWorkspace
+from support.orchestrator.storage import FakeTurnStore, FakeWriters
+
+T = TypeVar("T")
+
+
+def a_turn(
+    text: str = "hello",
+    *,
+    turn_id: str = "turn-1",
+    session_id: str = "session-1",
+    user_id: str = "local",
+    decides: str = "",
+) -> Turn:
+    turn_input: TurnInput = UserInput(text=text)
+    if decides:
+        turn_input = DecidedInput(pending_action_id=PendingActionId(decides))
+    return Turn(
+        context=TurnContext(
+            turn_id=TurnId(turn_id),
+            session_id=SessionId(session_id),
+            user_id=UserId(user_id),
+            origin=Origin.HTTP,
+            allowed_tool_sets=("read", "trade"),
+            grant="grant",
+        ),
+        input=turn_input,
+        start_time=SystemClock().now(),
+    )
+
+
+def encode(event: TurnEvent) -> bytes:
+    """A readable stand-in for the wire form: the payload's name, and its text if it has one."""
+    text = getattr(event.payload, "text", "")
+    return f"{type(event.payload).__name__}:{text}".encode()
+
+
+@dataclass
+class House:
+    """One orchestrator. `play` runs a turn directly; `hub` runs it with storage."""
+
+    scripts: Iterable[Script]
+    limits: Limits = field(default_factory=Limits)
+    workspace: FakeWorkspace = field(default_factory=FakeWorkspace)
+    skills: FakeSkills = field(default_factory=FakeSkills)
+    tools: FakeTools = field(default_factory=FakeTools)
+    store: FakeTurnStore = field(default_factory=FakeTurnStore)
+    bugs: list[BaseException] = field(default_factory=list[BaseException])
+
+    def __post_init__(self) -> None:
+        self.model = ScriptedModel(self.scripts)
+        clock = SystemClock()
+        self.runner = TurnRunner(
+            opening=TurnOpening(self.workspace, self.skills, self.tools),
+            steps=StepRunner(ToolRunner(self.tools, LocalTools(self.skills), clock), clock),
+            workspace=self.workspace,
+            models=self,
+            limits=self.limits,
+            clock=clock,
+            report_bug=self._report,
+        )
+        self.writers = FakeWriters()
+        self.hub = TurnHub(
+            store=self.store,
+            writers=self.writers,
+            runner=self.runner,
+            workspace=self.workspace,
+            encode=encode,
+            clock=clock,
+            report_bug=self.bugs.append,
+        )
+
+    def main(self) -> ScriptedModel:
+        return self.model
+
+    def _report(self, error: Exception, turn: Turn) -> str:
+        self.bugs.append(error)
+        return "ref-1"
+
+    async def play(self, turn: Turn) -> list[Payload]:
+        """Run a turn to its end; its events in order."""
+        events: list[Payload] = []
+        await self.runner.run(turn, events.append)
+        return events
+
+    async def stream(self, turn: Turn, after: int = 0) -> list[str]:
+        """Run a turn through the hub and watch it to the end."""
+        await self.hub.start(turn, rejects_double_texting=False)
+        return await self.watch(turn, after)
+
+    async def watch(self, turn: Turn, after: int = 0) -> list[str]:
+        context = turn.context
+        return [
+            event.body.decode()
+            async for batch in self.hub.follow(context.turn_id, context.user_id, after)
+            for event in batch
+        ]
+
+
+def of_type(events: Iterable[object], kind: type[T]) -> list[T]:
+    """The events of one kind, in order."""
+    return [event for event in events if isinstance(event, kind)]

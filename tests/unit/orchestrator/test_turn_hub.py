@@ -1,0 +1,146 @@
+"""The hub: turns outlive their watchers, wait for their session, and are ended after a crash."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from typing_extensions import override
+
+from minara_core.errors import Conflict, NotFound
+from minara_core.events import FinishReason
+from minara_core.ids import TurnId
+from minara_core.reasons import ErrorReason
+from minara_core.turn_context import TurnContext
+from minara_llm.scripted import calls, says
+from minara_orchestrator.app.ports import StoredEvent, ToolBatch, ToolFinished, ToolProgress
+from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
+from support.eventually import eventually
+from support.orchestrator.house import House, a_turn
+from support.orchestrator.peers import FakeTools, answers
+
+
+async def test_a_watcher_sees_every_event_once_and_in_order() -> None:
+    house = House([says("one ", "two ", "three")])
+    seen = await house.stream(a_turn())
+    assert seen[0].startswith("TurnStarted")
+    assert seen[-1].startswith("TurnCompleted")
+    assert "".join(s.removeprefix("TextDelta:") for s in seen if s.startswith("TextDelta")) == (
+        "one two three"
+    )
+    stored = house.store.events[TurnId("turn-1")]
+    assert [event.sequence for event in stored] == list(range(1, len(stored) + 1))
+
+
+async def test_a_second_watcher_gets_exactly_what_it_misses() -> None:
+    house = House([says("hello")])
+    turn = a_turn()
+    everything = await house.stream(turn)
+    for after in range(len(everything) + 1):
+        assert await house.watch(turn, after) == everything[after:]
+
+
+async def test_the_same_turn_again_runs_nothing() -> None:
+    house = House([says("hello")])
+    turn = a_turn()
+    first = await house.stream(turn)
+    assert await house.stream(turn) == first
+    house.model.assert_exhausted()
+
+
+async def test_a_turn_goes_on_when_its_watcher_leaves() -> None:
+    gate = asyncio.Event()
+    house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate))
+    turn = a_turn()
+    await house.hub.start(turn, rejects_double_texting=False)
+    watcher = asyncio.create_task(house.watch(turn))
+    await eventually(lambda: bool(house.tools.batches))
+    watcher.cancel()
+    gate.set()
+    assert (await house.watch(turn))[-1].startswith("TurnCompleted")
+
+
+async def test_turns_of_one_session_run_one_after_another() -> None:
+    gate = asyncio.Event()
+    house = House(
+        [calls(("get_price", {})), says("first"), says("second")], tools=_WaitingTools(gate)
+    )
+    first, second = a_turn(turn_id="turn-1"), a_turn(turn_id="turn-2")
+    await house.hub.start(first, rejects_double_texting=False)
+    await eventually(lambda: bool(house.tools.batches))
+    await house.hub.start(second, rejects_double_texting=False)
+    gate.set()
+    assert (await house.watch(second))[0].startswith("TurnQueued")
+    assert list(house.workspace.records) == ["turn-1", "turn-2"]
+
+
+async def test_a_caller_that_rejects_double_texting_is_refused() -> None:
+    gate = asyncio.Event()
+    house = House([calls(("get_price", {})), says("first")], tools=_WaitingTools(gate))
+    await house.hub.start(a_turn(turn_id="turn-1"), rejects_double_texting=False)
+    with pytest.raises(Conflict) as refusal:
+        await house.hub.start(a_turn(turn_id="turn-2"), rejects_double_texting=True)
+    assert refusal.value.reason is ErrorReason.TURN_RUNNING
+    gate.set()
+    assert (await house.watch(a_turn(turn_id="turn-1")))[-1].startswith("TurnCompleted")
+
+
+async def test_a_foreign_turn_is_not_found() -> None:
+    house = House([says("hello")])
+    turn = a_turn()
+    await house.stream(turn)
+    with pytest.raises(NotFound):
+        await house.watch(a_turn(user_id="somebody"))
+    with pytest.raises(NotFound):
+        await house.hub.start(a_turn(user_id="somebody"), rejects_double_texting=False)
+
+
+async def test_after_a_crash_before_the_commit_the_turn_ends_as_failed() -> None:
+    house = House([])
+    turn = a_turn("remember me")
+    await house.store.admit(turn)
+    await house.hub.recover()
+    seen = await house.watch(turn)
+    assert seen == ["TurnFailed:"]
+    record = house.workspace.records[TurnId("turn-1")]
+    assert record.state is TurnState.FAILED
+    assert record.messages[0].text == "remember me"
+
+
+async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_completed() -> None:
+    house = House([])
+    turn = a_turn()
+    await house.store.admit(turn)
+    await house.store.append(
+        TurnId("turn-1"), [StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")]
+    )
+    house.workspace.records[TurnId("turn-1")] = _completed(turn)
+    await house.hub.recover()
+    assert await house.watch(turn) == ["TurnStarted:", "TurnCompleted:"]
+    assert house.model.requests == []
+
+
+class _WaitingTools(FakeTools):
+    """Answers once its gate is open."""
+
+    def __init__(self, gate: asyncio.Event) -> None:
+        super().__init__()
+        self._gate = gate
+
+    @override
+    async def execute(
+        self, context: TurnContext, batch: ToolBatch
+    ) -> AsyncIterator[ToolProgress | ToolFinished]:
+        self.batches.append(batch)
+        await self._gate.wait()
+        for call in batch.calls:
+            yield ToolFinished(result=answers(call), duration_ms=1)
+
+
+def _completed(turn: Turn) -> TurnRecord:
+    return replace(
+        TurnRecord.of_interrupted(turn),
+        state=TurnState.COMPLETED,
+        finish_reason=FinishReason.STOP,
+        failure_reason="",
+    )
