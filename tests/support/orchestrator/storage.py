@@ -52,7 +52,7 @@ class FakeTurnStore:
         stored = self.events.get(turn_id, [])
         return stored[-1].sequence if stored else 0
 
-    async def unfinished(self) -> list[Turn]:
+    async def orphaned(self) -> list[Turn]:
         return [turn for turn_id, turn in self.turns.items() if not self._is_over(turn_id)]
 
     def _is_over(self, turn_id: TurnId) -> bool:
@@ -69,7 +69,3 @@ class FakeWriters:
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             self._epochs[session_id] = self._epochs.get(session_id, 0) + 1
             yield self._epochs[session_id]
-
-    async def is_held(self, session_id: SessionId) -> bool:
-        lock = self._locks.get(session_id)
-        return lock is not None and lock.locked()

@@ -18,9 +18,9 @@ LIFETIME = timedelta(seconds=10)
 RENEW_EVERY = timedelta(seconds=3)
 RETRY_SECONDS = 0.05
 
-_IS_HELD = sa.select(LEASES.c.owner).where(
-    LEASES.c.name == sa.bindparam("lease"), LEASES.c.expire_time > DatabaseClock()
-)
+PROCESS_LEASE = "process:"
+"""Prefix of the lease by which a process says that it lives."""
+
 _EXPIRE_ALL = sa.update(LEASES).values(owner="", expire_time=DatabaseClock())
 
 
@@ -29,6 +29,7 @@ class LeasedWriters:
 
     def __init__(self, database: Database, *, owner: str) -> None:
         self._database = database
+        self._process_lease = PROCESS_LEASE + owner
         self._leases = Leases(database, owner=owner)
         self._queues: dict[SessionId, asyncio.Lock] = {}
         self._waiting: dict[SessionId, int] = {}
@@ -55,10 +56,15 @@ class LeasedWriters:
             await pause(RETRY_SECONDS)
         return lease
 
-    async def is_held(self, session_id: SessionId) -> bool:
-        parameters = {"lease": _name(session_id)}
-        held = await self._database.read(lambda c: c.execute(_IS_HELD, parameters).first())
-        return held is not None
+    async def say_alive(self) -> None:
+        """Let others know for a lease's time that this process lives and minds its turns."""
+        await self._leases.acquire(self._process_lease, LIFETIME)
+
+    async def stay_alive(self) -> None:
+        """Say so again and again; runs until cancelled."""
+        while True:
+            await pause(RENEW_EVERY.total_seconds())
+            await self.say_alive()
 
     async def expire_all(self) -> None:
         """End all leases: only for a process that is alone on its database and has just begun."""

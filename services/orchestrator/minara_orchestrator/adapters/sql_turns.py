@@ -12,12 +12,14 @@ from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
+from minara_orchestrator.adapters.session_writers import PROCESS_LEASE
 from minara_orchestrator.adapters.sql_tables import TURN_EVENTS, TURNS
 from minara_orchestrator.app.ports import Admission, StoredEvent
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
-from minara_runtime.statements import insert_if_absent
+from minara_runtime.lease_table import LEASES
+from minara_runtime.statements import DatabaseClock, insert_if_absent
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
@@ -32,7 +34,17 @@ _LIVE = (
     .order_by(TURNS.c.position)
     .limit(1)
 )
-_UNFINISHED = sa.select(TURNS).where(TURNS.c.is_over == sa.false()).order_by(TURNS.c.position)
+_OWNER_LIVES = (
+    sa.select(LEASES.c.name)
+    .where(
+        LEASES.c.name == sa.literal(PROCESS_LEASE) + TURNS.c.owner,
+        LEASES.c.expire_time > DatabaseClock(),
+    )
+    .exists()
+)
+_ORPHANED = (
+    sa.select(TURNS).where(TURNS.c.is_over == sa.false(), ~_OWNER_LIVES).order_by(TURNS.c.position)
+)
 _EVENTS = (
     sa.select(TURN_EVENTS.c.sequence, TURN_EVENTS.c.is_terminal, TURN_EVENTS.c.body)
     .where(
@@ -50,14 +62,18 @@ _END = sa.update(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn")).values(is
 
 
 class SqlTurns:
-    """Implements TurnStore. Events of all turns that come together share one commit."""
+    """Implements TurnStore. Events of all turns that come together share one commit.
 
-    def __init__(self, database: Database) -> None:
+    `owner` names this process, whose life LeasedWriters keeps known.
+    """
+
+    def __init__(self, database: Database, *, owner: str) -> None:
         self._database = database
+        self._owner = owner
         self._writer = GroupCommit[tuple[TurnId, Sequence[StoredEvent]]](self._flush)
 
     async def admit(self, turn: Turn) -> Admission:
-        values = _row(turn)
+        values = _row(turn) | {"owner": self._owner}
 
         def insert(connection: sa.Connection) -> Admission:
             if insert_if_absent(connection, TURNS, values):
@@ -119,8 +135,8 @@ class SqlTurns:
         found = await self._database.read(lambda c: c.execute(_LAST, {"turn": turn_id}).scalar())
         return found or 0
 
-    async def unfinished(self) -> list[Turn]:
-        rows = await self._database.read(lambda c: c.execute(_UNFINISHED).mappings().all())
+    async def orphaned(self) -> list[Turn]:
+        rows = await self._database.read(lambda c: c.execute(_ORPHANED).mappings().all())
         return [_turn(row) for row in rows]
 
     async def aclose(self) -> None:

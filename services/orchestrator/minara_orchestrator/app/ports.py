@@ -219,8 +219,8 @@ class TurnStore(Protocol):
 
     async def last_sequence(self, turn_id: TurnId) -> int: ...
 
-    async def unfinished(self) -> list[Turn]:
-        """Turns without a terminal event, oldest first, for recovery."""
+    async def orphaned(self) -> list[Turn]:
+        """Turns without a terminal event whose process is dead, oldest first."""
         ...
 
 
@@ -230,8 +230,4 @@ class SessionWriters(Protocol):
     def hold(self, session_id: SessionId) -> AbstractAsyncContextManager[int]:
         """Wait for the session's lease and hold it; yields its epoch. First come, first served
         within a process. Raises Conflict (LEASE_LOST) into the body when the lease is lost."""
-        ...
-
-    async def is_held(self, session_id: SessionId) -> bool:
-        """Whether a live process writes to the session now."""
         ...

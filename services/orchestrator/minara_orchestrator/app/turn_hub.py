@@ -25,6 +25,7 @@ from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 
 FOLLOW_POLL_SECONDS = 0.05
+RECOVER_EVERY_SECONDS = 5.0
 
 
 class TurnHub:
@@ -113,10 +114,8 @@ class TurnHub:
 
         What the workspace recorded stands: a turn that was committed is told as completed.
         """
-        for turn in await self._store.unfinished():
+        for turn in await self._store.orphaned():
             if turn.context.turn_id in self._live:
-                continue
-            if await self._writers.is_held(turn.context.session_id):
                 continue
             last = await self._store.last_sequence(turn.context.turn_id)
             live = LiveTurn(
@@ -128,6 +127,12 @@ class TurnHub:
             )
             self._live[turn.context.turn_id] = live
             self._spawn(self._end_interrupted(live))
+
+    async def recover_forever(self) -> None:
+        """Recover now and then; runs until cancelled."""
+        while True:
+            await self.recover()
+            await pause(RECOVER_EVERY_SECONDS)
 
     async def aclose(self) -> None:
         """Stop all turns where they are; the next start recovers them."""

@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("turn_id", sa.Text, nullable=False, unique=True),
         sa.Column("session_id", sa.Text, nullable=False),
         sa.Column("user_id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
         sa.Column("is_over", sa.Boolean, nullable=False),
         sa.Column("origin", sa.Text, nullable=False),
         sa.Column("allowed_tool_sets", sa.Text, nullable=False),

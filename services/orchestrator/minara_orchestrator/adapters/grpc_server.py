@@ -1,0 +1,160 @@
+"""AgentService: convert in, call, convert out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc.aio
+
+from minara.agent.v1 import event_pb2 as event_pb
+from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
+from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara_core import input_scan
+from minara_core.clock import Clock
+from minara_core.errors import InvalidRequest, NotAuthenticated, NotFound
+from minara_core.events import TurnEvent
+from minara_core.grant import GrantType
+from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
+from minara_core.reasons import ErrorReason
+from minara_orchestrator.app.render_prompt import PromptRenderer
+from minara_orchestrator.app.turn_hub import TurnHub
+from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
+from minara_runtime.call_context import current_grant, detached
+from minara_runtime.convert import context_from_pb
+from minara_runtime.convert_events import event_to_pb
+from minara_runtime.grants import message_sha256
+
+_OFFERED_DOUBLE_TEXTING = frozenset(
+    {
+        agent_pb.DOUBLE_TEXTING_UNSPECIFIED,
+        agent_pb.DOUBLE_TEXTING_ENQUEUE,
+        agent_pb.DOUBLE_TEXTING_REJECT,
+    }
+)
+_OFFERED_ON_DISCONNECT = frozenset(
+    {agent_pb.ON_DISCONNECT_UNSPECIFIED, agent_pb.ON_DISCONNECT_CONTINUE}
+)
+
+
+def encode_event(event: TurnEvent) -> bytes:
+    """An event as it is stored: its wire bytes."""
+    return event_to_pb(event).SerializeToString()
+
+
+class AgentServicer(agent_grpc.AgentServiceServicer):
+    def __init__(self, hub: TurnHub, renderer: PromptRenderer, clock: Clock) -> None:
+        self._hub = hub
+        self._renderer = renderer
+        self._clock = clock
+
+    async def RunTurn(
+        self,
+        request: agent_pb.RunTurnRequest,
+        context: grpc.aio.ServicerContext[agent_pb.RunTurnRequest, agent_pb.RunTurnResponse],
+    ) -> AsyncIterator[agent_pb.RunTurnResponse]:
+        user_id = UserId(request.context.user_id)
+        if request.WhichOneof("input") == "attach":
+            turn_id = await self._attached(request)
+        else:
+            turn = self._turn(request)
+            turn_id = turn.context.turn_id
+            rejects = request.double_texting == agent_pb.DOUBLE_TEXTING_REJECT
+            # The turn belongs to its session: it must not end with the deadline of this call.
+            await asyncio.create_task(
+                self._hub.start(turn, rejects_double_texting=rejects), context=detached()
+            )
+        async for batch in self._hub.follow(turn_id, user_id, request.after_sequence):
+            events = [event_pb.TurnEvent.FromString(event.body) for event in batch]
+            _refuse_unknown_session(events[0])
+            yield agent_pb.RunTurnResponse(events=events)
+
+    async def RenderPrompt(
+        self,
+        request: agent_pb.RenderPromptRequest,
+        context: grpc.aio.ServicerContext[
+            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
+        ],
+    ) -> agent_pb.RenderPromptResponse:
+        turn = Turn(
+            context=context_from_pb(request.context),
+            input=UserInput(text=_scanned(request.text)),
+            start_time=self._clock.now(),
+        )
+        blocks = await self._renderer.render(turn)
+        return agent_pb.RenderPromptResponse(
+            blocks=[
+                agent_pb.PromptBlock(
+                    number=block.number, name=block.key, text=block.text, is_cached=block.is_prefix
+                )
+                for block in blocks
+            ]
+        )
+
+    async def _attached(self, request: agent_pb.RunTurnRequest) -> TurnId:
+        if request.context.turn_id:
+            return TurnId(request.context.turn_id)
+        return await self._hub.live_turn(
+            SessionId(request.context.session_id), UserId(request.context.user_id)
+        )
+
+    def _turn(self, request: agent_pb.RunTurnRequest) -> Turn:
+        if current_grant().grant_type is not GrantType.TURN:
+            raise NotAuthenticated(
+                "starting a turn takes a turn grant", reason=ErrorReason.GRANT_WRONG_TYPE
+            )
+        if request.double_texting not in _OFFERED_DOUBLE_TEXTING:
+            raise _unsupported("double_texting")
+        if request.on_disconnect not in _OFFERED_ON_DISCONNECT:
+            raise _unsupported("on_disconnect")
+        return Turn(
+            context=context_from_pb(request.context),
+            input=_input(request),
+            start_time=self._clock.now(),
+        )
+
+
+def _input(request: agent_pb.RunTurnRequest) -> TurnInput:
+    match request.WhichOneof("input"):
+        case "user_message":
+            text = _scanned(request.user_message.text)
+            return UserInput(text=text, file_keys=tuple(request.user_message.file_keys))
+        case "decided_action" if request.decided_action.pending_action_id:
+            return DecidedInput(
+                pending_action_id=PendingActionId(request.decided_action.pending_action_id)
+            )
+        case "trigger":
+            return TriggerInput(text=_scanned(request.trigger.text))
+        case _:
+            raise InvalidRequest(
+                "say what starts the turn",
+                reason=ErrorReason.FIELD_REQUIRED,
+                metadata={"field": "input"},
+            )
+
+
+def _scanned(text: str) -> str:
+    """`text`, which must be what its signer scanned; raises otherwise."""
+    if input_scan.scan(text).text != text:
+        raise InvalidRequest(
+            "scan the message before signing it", reason=ErrorReason.MESSAGE_NOT_SCANNED
+        )
+    if message_sha256(text) != current_grant().message_sha256:
+        raise NotAuthenticated(
+            "the grant is for another message",
+            reason=ErrorReason.GRANT_MISMATCH,
+            metadata={"field": "message"},
+        )
+    return text
+
+
+def _refuse_unknown_session(first: event_pb.TurnEvent) -> None:
+    """A turn that found no session never began: its caller gets a status, not a stream."""
+    if first.sequence == 1 and first.turn_failed.reason == ErrorReason.SESSION_NOT_FOUND:
+        raise NotFound(first.turn_failed.message, reason=ErrorReason.SESSION_NOT_FOUND)
+
+
+def _unsupported(option: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"this value of {option} is not offered yet",
+        reason=ErrorReason.OPTION_UNSUPPORTED,
+        metadata={"option": option},
+    )

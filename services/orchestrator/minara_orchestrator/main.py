@@ -1,0 +1,126 @@
+"""Composition root of the orchestrator: settings to objects to a Service."""
+
+from dataclasses import dataclass
+
+import grpc.aio
+
+from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara_core.clock import Clock
+from minara_core.failpoints import Failpoint, no_failpoint
+from minara_core.ids import IdSource
+from minara_llm.model import ChatModel
+from minara_orchestrator.adapters.bug_reports import BugReports
+from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
+from minara_orchestrator.adapters.session_writers import LeasedWriters
+from minara_orchestrator.adapters.skills_client import SkillsClient
+from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
+from minara_orchestrator.adapters.tools_client import LIST_TOOLS_METHOD, ToolsClient
+from minara_orchestrator.adapters.traced_model import TracedModel
+from minara_orchestrator.adapters.workspace_client import WorkspaceClient
+from minara_orchestrator.app.local_tools import LocalTools
+from minara_orchestrator.app.open_turn import TurnOpening
+from minara_orchestrator.app.render_prompt import PromptRenderer
+from minara_orchestrator.app.run_step import StepRunner
+from minara_orchestrator.app.run_tools import ToolRunner
+from minara_orchestrator.app.run_turn import TurnRunner
+from minara_orchestrator.app.turn_hub import TurnHub
+from minara_orchestrator.domain.turn import Limits
+from minara_orchestrator.settings import OrchestratorSettings
+from minara_runtime.data_folder import DataFolder
+from minara_runtime.database import Database
+from minara_runtime.grants import GrantSigner
+from minara_runtime.service import Job, Service, Servicer
+from minara_runtime.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peers:
+    workspace: grpc.aio.Channel
+    skills: grpc.aio.Channel
+    tools: grpc.aio.Channel
+
+
+@dataclass(frozen=True, slots=True)
+class OneModel:
+    """Implements Models with one model for every turn."""
+
+    model: ChatModel
+
+    def main(self) -> ChatModel:
+        return self.model
+
+
+def build(
+    settings: OrchestratorSettings,
+    peers: Peers,
+    *,
+    signer: GrantSigner,
+    model: ChatModel,
+    telemetry: Telemetry,
+    clock: Clock,
+    ids: IdSource,
+    failpoint: Failpoint = no_failpoint,
+) -> Service:
+    """The orchestrator, wired and not started. `signer` signs with its own service key."""
+    database = Database.open(
+        settings.orchestrator_database_url
+        or DataFolder(settings.data_dir).database_url("orchestrator")
+    )
+    workspace = WorkspaceClient(peers.workspace)
+    skills = SkillsClient(peers.skills)
+    tools = ToolsClient(
+        peers.tools, lambda: signer.service(service="orchestrator", methods=[LIST_TOOLS_METHOD])
+    )
+    opening = TurnOpening(workspace, skills, tools)
+    bugs = BugReports(ids)
+    owner = ids.new()
+    store = SqlTurns(database, owner=owner)
+    writers = LeasedWriters(database, owner=owner)
+    hub = TurnHub(
+        store=store,
+        writers=writers,
+        runner=TurnRunner(
+            opening=opening,
+            steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
+            workspace=workspace,
+            models=OneModel(TracedModel(model, telemetry)),
+            limits=Limits(max_steps=settings.max_steps),
+            clock=clock,
+            report_bug=bugs.of_turn,
+            failpoint=failpoint,
+        ),
+        workspace=workspace,
+        encode=encode_event,
+        clock=clock,
+        report_bug=bugs.of_task,
+    )
+    servicer = AgentServicer(hub, PromptRenderer(opening), clock)
+
+    async def start() -> None:
+        await database.migrate(VERSIONS)
+        if database.dialect == "sqlite":
+            await writers.expire_all()
+        await writers.say_alive()
+
+    async def aclose() -> None:
+        await hub.aclose()
+        await store.aclose()
+        await database.aclose()
+
+    return Service(
+        name="orchestrator",
+        servicers=(
+            Servicer(
+                full_name="minara.orchestrator.v1.AgentService",
+                register=lambda server: agent_grpc.add_AgentServiceServicer_to_server(
+                    servicer, server
+                ),
+            ),
+        ),
+        start=start,
+        aclose=aclose,
+        jobs=(
+            Job(name="stay-alive", run=writers.stay_alive),
+            Job(name="recover-turns", run=hub.recover_forever),
+        ),
+    )
