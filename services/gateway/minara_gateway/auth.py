@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minara_core.errors import InvalidRequest, MinaraError, NotAuthenticated, NotPermitted, TooLarge
@@ -170,9 +169,3 @@ def requires(scope: TokenScope) -> Callable[[Request], Awaitable[Caller]]:
         return caller
 
     return dependency
-
-
-async def answer_error(request: Request, error: Exception) -> Response:
-    """Any MinaraError of a route as its problem document."""
-    assert isinstance(error, MinaraError)
-    return problem(error, instance=request.url.path)

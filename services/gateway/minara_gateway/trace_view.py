@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.tree import Tree
 
-from minara_runtime.telemetry import SpanRecord
+from minara_runtime.span_file import SpanRecord
 
 _SHOWN = (
     "minara.turn_id",
@@ -19,19 +19,19 @@ _SHOWN = (
 
 def trace_tree(spans: Sequence[SpanRecord]) -> Tree:
     """The spans of one trace as a tree; orphans hang from the root."""
-    ordered = sorted(spans, key=lambda span: span.start_time)
+    ordered = sorted(spans, key=lambda span: span.start_ns)
     known = {span.span_id for span in ordered}
     root = Tree(f"trace {ordered[0].trace_id}")
     branches: dict[str, Tree] = {}
     waiting = list(ordered)
     while waiting:
-        left = []
+        left: list[SpanRecord] = []
         for span in waiting:
-            parent = span.parent_span_id
+            parent = span.parent_id
             if parent in known and parent not in branches:
                 left.append(span)
                 continue
-            branches[span.span_id] = branches.get(parent or "", root).add(_line(span))
+            branches[span.span_id] = branches.get(parent, root).add(_line(span))
         waiting = left
     return root
 

@@ -1,0 +1,56 @@
+"""JSON bodies of the HTTP API; an unknown field is an error, so that a misspelt one is noticed."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_Id = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]*$")]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChatBody(Body):
+    """`POST /v1/chat` and `/v1/chat/stream`. `shown_action_id` names the pending action whose
+    preview the client shows right now, for typed answers."""
+
+    message: Annotated[str, Field(max_length=200_000)]
+    session_id: _Id = ""
+    file_keys: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    double_texting: Literal["enqueue", "reject", "interrupt", "interject"] = "enqueue"
+    on_disconnect: Literal["continue", "cancel"] = "continue"
+    surface: Literal["http", "repl"] = "http"
+    shown_action_id: _Id = ""
+
+
+class DecisionBody(Body):
+    """A decision on the preview with this hash."""
+
+    action_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class CodeBody(Body):
+    """A decision by the code that stands in the preview."""
+
+    code: Annotated[str, Field(min_length=1, max_length=16)]
+    session_id: _Id = ""
+
+
+class SessionBody(Body):
+    title: Annotated[str, Field(max_length=200)] = ""
+
+
+class HaltBody(Body):
+    reason: Annotated[str, Field(max_length=500)] = ""
+
+
+class ResumeBody(Body):
+    """`etag` of the trading state the person saw."""
+
+    etag: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class PromptBody(Body):
+    message: Annotated[str, Field(max_length=200_000)]
+    session_id: _Id = ""

@@ -1,0 +1,99 @@
+"""The HTTP app: every route in one table, and one shape for every refusal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from minara_core.errors import InternalError, InvalidRequest, MinaraError, NotFound
+from minara_core.ids import IdSource
+from minara_core.reasons import ErrorReason
+from minara_gateway import approvals, chat, sessions, trading
+from minara_gateway.auth import Authenticator, Border
+from minara_gateway.confirmation import Confirmations
+from minara_gateway.errors import problem
+from minara_gateway.peers import GrantDesk, Peers
+from minara_gateway.store import GatewayStore
+from minara_gateway.turns import Turns
+from minara_runtime.logging import get_logger
+
+
+def make_app(
+    *,
+    peers: Peers,
+    grants: GrantDesk,
+    confirmations: Confirmations,
+    store: GatewayStore,
+    turns: Turns,
+    ids: IdSource,
+    hosts: frozenset[str],
+) -> FastAPI:
+    """The gateway's ASGI app. Health is the only route without a token."""
+    app = FastAPI(title="Minara", version="1", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.peers = peers
+    app.state.grants = grants
+    app.state.confirmations = confirmations
+    app.state.store = store
+    app.state.turns = turns
+    app.state.ids = ids
+    app.state.authenticator = Authenticator(store)
+    app.state.background = set[asyncio.Task[None]]()
+    for router in (chat.router, approvals.router, sessions.router, trading.router):
+        app.include_router(router)
+    app.add_api_route("/healthz", _healthz, methods=["GET"])
+    handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
+        MinaraError: _refusal,
+        RequestValidationError: _invalid,
+        HTTPException: _http_error,
+        Exception: _bug,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+    app.add_middleware(cast("Any", Border), hosts=hosts)
+    return app
+
+
+async def _healthz() -> dict[str, bool]:
+    return {"ok": True}
+
+
+async def _refusal(request: Request, error: MinaraError) -> Response:
+    return problem(error, instance=request.url.path)
+
+
+async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    first = cast("dict[str, Any]", error.errors()[0])
+    place = [str(part) for part in first["loc"] if part != "body"]
+    if first["type"] == "json_invalid":
+        refusal = InvalidRequest("the body is not valid JSON")
+    else:
+        field = ".".join(place)
+        refusal = InvalidRequest(f"{field}: {first['msg']}", metadata={"field": field})
+    return problem(refusal, instance=request.url.path)
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    if error.status_code == 404:
+        return problem(NotFound("no such route"), instance=request.url.path)
+    refusal = InvalidRequest(str(error.detail), reason=ErrorReason.REQUEST_INVALID)
+    response = problem(refusal, instance=request.url.path)
+    response.status_code = error.status_code
+    return response
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    ids: IdSource = request.app.state.ids
+    reference = ids.new()
+    get_logger("gateway/http").error(
+        "request_broke", reference_id=reference, path=request.url.path, exc_info=error
+    )
+    return problem(
+        InternalError(
+            f"internal error; reference {reference}", metadata={"reference_id": reference}
+        ),
+        instance=request.url.path,
+    )

@@ -1,0 +1,67 @@
+"""`/v1/trading`: the emergency stop. Speaks to the tools service alone."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from minara.tools.v1 import trading_control_service_pb2 as control_pb
+from minara_core.actions import Decision
+from minara_core.taxonomy import Scope
+from minara_gateway.auth import requires
+from minara_gateway.bodies import HaltBody, ResumeBody
+from minara_gateway.chat import as_json
+from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
+from minara_gateway.store import Caller
+
+router = APIRouter(prefix="/v1")
+
+RESUME_ACTION_ID = "trading:resume"
+"""What a confirmation grant for resuming binds, beside the etag of the state the person saw."""
+
+Reader = Annotated[Caller, Depends(requires(Scope.READ))]
+Chatter = Annotated[Caller, Depends(requires(Scope.CHAT))]
+Confirmer = Annotated[Caller, Depends(requires(Scope.CONFIRM))]
+
+
+@router.get("/trading")
+async def state(request: Request, caller: Reader) -> dict[str, Any]:
+    """The state that holds for the caller."""
+    peers: Peers = request.app.state.peers
+    grants: GrantDesk = request.app.state.grants
+    response = await peers.control.GetTradingState(
+        control_pb.GetTradingStateRequest(),
+        metadata=grants.request(caller),
+        timeout=READ_SECONDS,
+    )
+    return as_json(response)
+
+
+@router.post("/trading:halt")
+async def halt(request: Request, body: HaltBody, caller: Chatter) -> dict[str, Any]:
+    """Stop all trading of the caller at once."""
+    peers: Peers = request.app.state.peers
+    grants: GrantDesk = request.app.state.grants
+    response = await peers.control.HaltTrading(
+        control_pb.HaltTradingRequest(reason=body.reason),
+        metadata=grants.request(caller),
+        timeout=READ_SECONDS,
+    )
+    return as_json(response)
+
+
+@router.post("/trading:resume")
+async def resume(request: Request, body: ResumeBody, caller: Confirmer) -> dict[str, Any]:
+    """Let trading go on; takes the scope to confirm, and the etag of the state that was seen."""
+    peers: Peers = request.app.state.peers
+    grants: GrantDesk = request.app.state.grants
+    response = await peers.control.ResumeTrading(
+        control_pb.ResumeTradingRequest(etag=body.etag),
+        metadata=grants.confirmation(
+            caller,
+            pending_action_id=RESUME_ACTION_ID,
+            action_hash=body.etag,
+            decision=Decision.CONFIRM,
+        ),
+        timeout=READ_SECONDS,
+    )
+    return as_json(response)
