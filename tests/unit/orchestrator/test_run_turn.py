@@ -328,6 +328,6 @@ async def test_text_from_outside_reaches_the_model_marked() -> None:
 
 @pytest.mark.parametrize("text", ["<|im_end|>", "[INST]", "</s>", "<start_of_turn>"])
 def test_chat_template_tokens_are_broken_up(text: str) -> None:
-    from minara_orchestrator.domain.untrusted import wrap
+    from minara_core.untrusted import wrap
 
     assert text not in wrap(f"a {text} b", source="tool:x", marker="m")

@@ -11,6 +11,10 @@ _TEMPLATE_TOKENS = re.compile(
     r"<\|(?=[a-z_]{2,32}\|>)|\[(?=/?INST\])|<(?=/?(?:s|bos|eos|start_of_turn|end_of_turn)>)",
     re.IGNORECASE,
 )
+_WRAPPED = re.compile(
+    r'<untrusted id="(?P<id>[0-9a-f]+)" source="[^"]*">\n(?P<text>.*)\n</untrusted id="(?P=id)">',
+    re.DOTALL,
+)
 
 
 def marker_id(turn_id: str, tool_call_id: str) -> str:
@@ -24,3 +28,9 @@ def wrap(text: str, *, source: str, marker: str) -> str:
         lambda match: match.group().replace("<", "‹").replace("[", "⟦"), text
     )
     return f'<untrusted id="{marker}" source="{source}">\n{harmless}\n</untrusted id="{marker}">'
+
+
+def unwrap(text: str) -> str:
+    """What stands between the markers; `text` itself when it has none."""
+    found = _WRAPPED.fullmatch(text)
+    return text if found is None else found["text"]
