@@ -9,6 +9,7 @@ from minara_core.clock import Clock
 from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import IdSource
 from minara_llm.model import ChatModel
+from minara_llm.selection import ProviderSettings, choose
 from minara_orchestrator.adapters.bug_reports import BugReports
 from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
 from minara_orchestrator.adapters.session_writers import LeasedWriters
@@ -50,18 +51,45 @@ class OneModel:
         return self.model
 
 
+def choose_model(settings: OrchestratorSettings) -> ChatModel:
+    """What `MINARA_MODEL` says, else the first provider with a key, else the offline model."""
+    return choose(
+        ProviderSettings(
+            model=settings.model,
+            anthropic_api_key=settings.anthropic_api_key,
+            openrouter_api_key=settings.openrouter_api_key,
+            openai_api_key=settings.openai_api_key,
+            xai_api_key=settings.xai_api_key,
+            ollama_base_url=settings.ollama_base_url,
+            openai_base_url=settings.openai_base_url,
+            openai_chat_path=settings.openai_chat_path,
+        )
+    )
+
+
+def describe(settings: OrchestratorSettings, model: ChatModel | None = None) -> tuple[str, ...]:
+    """For people: which model answers."""
+    chosen = model or choose_model(settings)
+    if chosen.provider == "offline":
+        return ("model: offline (demo: templates, no language model; set a provider's key)",)
+    return (f"model: {chosen.name} ({chosen.provider})",)
+
+
 def build(
     settings: OrchestratorSettings,
     peers: Peers,
     *,
     signer: GrantSigner,
-    model: ChatModel,
+    model: ChatModel | None = None,
     telemetry: Telemetry,
     clock: Clock,
     ids: IdSource,
     failpoint: Failpoint = no_failpoint,
 ) -> Service:
-    """The orchestrator, wired and not started. `signer` signs with its own service key."""
+    """The orchestrator, wired and not started.
+
+    `signer` signs with its own service key; `model` takes the place of the one settings choose.
+    """
     database = Database.open(
         settings.orchestrator_database_url
         or DataFolder(settings.data_dir).database_url("orchestrator")
@@ -83,7 +111,7 @@ def build(
             opening=opening,
             steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
             workspace=workspace,
-            models=OneModel(TracedModel(model, telemetry)),
+            models=OneModel(TracedModel(model or choose_model(settings), telemetry)),
             limits=Limits(max_steps=settings.max_steps),
             clock=clock,
             report_bug=bugs.of_turn,

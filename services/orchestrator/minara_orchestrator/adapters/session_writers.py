@@ -42,7 +42,7 @@ class LeasedWriters:
             async with queue:
                 lease = await self._acquire(session_id)
                 try:
-                    async with self._leases.keep(lease, LIFETIME, RENEW_EVERY):
+                    async with self._leases.keep(lease, RENEW_EVERY):
                         yield lease.epoch
                 finally:
                     await self._leases.release(lease)

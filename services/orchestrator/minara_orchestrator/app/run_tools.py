@@ -20,11 +20,11 @@ from minara_core.tooling import (
     ToolSuccess,
     err,
 )
+from minara_core.untrusted import marker_id, wrap
 from minara_orchestrator.app.local_tools import LocalOutcome, LocalTools
 from minara_orchestrator.app.open_turn import OpenedTurn
 from minara_orchestrator.app.ports import Emit, ToolBatch, ToolFinished, ToolProgress, Tools
 from minara_orchestrator.domain.turn import Turn
-from minara_orchestrator.domain.untrusted import marker_id, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,250 @@
+"""The one command: `minara`. Talks to the Minara that runs, else starts one here."""
+
+import minara_runtime.load_env as load_env  # isort: skip - it must run before anything reads the environment
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+import uvloop
+from rich.console import Console
+
+from minara_core.errors import MinaraError
+from minara_gateway.client import GatewayClient
+from minara_gateway.embedded import EmbeddedSettings
+from minara_gateway.engine import Attached, attach, find_running, read_settings, start
+from minara_gateway.repl import Repl
+from minara_gateway.terminal import PipedLines, TerminalLines
+from minara_gateway.trace_view import trace_tree
+from minara_runtime import logging as minara_logging
+from minara_runtime.span_file import read_trace
+from minara_runtime.telemetry import SPAN_FILE
+
+T = TypeVar("T")
+
+app = typer.Typer(no_args_is_help=False, add_completion=False, help=__doc__)
+env_app = typer.Typer(help="Which .env files are trusted.")
+app.add_typer(env_app, name="env")
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return uvloop.run(work)
+    except MinaraError as error:
+        Console(stderr=True).print(f"{error.reason}: {error.message}", style="red", markup=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
+    try:
+        settings = read_settings(port=port, host=host)
+    except MinaraError as error:
+        Console(stderr=True).print(error.message, style="red", markup=False)
+        raise typer.Exit(2) from error
+    minara_logging.configure(settings.gateway, console=False)
+    minara_logging.get_logger("start").info(
+        "environment",
+        taken=[f"{name} from {file}" for name, file in load_env.loaded.taken],
+        ignored=[f"{name} from {file}: {why}" for name, file, why in load_env.loaded.ignored],
+    )
+    return settings
+
+
+@app.callback(invoke_without_command=True)
+def main_command(context: typer.Context) -> None:
+    """Without a command: chat."""
+    if context.invoked_subcommand is None:
+        _run(_chat(_settings(), session=""))
+
+
+@app.command()
+def chat(
+    message: Annotated[str, typer.Option("--message", "-m", help="Say one thing.")] = "",
+    session: Annotated[str, typer.Option(help="Go on in this session.")] = "",
+    as_json: JsonFlag = False,
+    dump_prompt: Annotated[
+        bool, typer.Option("--dump-prompt", help="Print the prompt --message would produce.")
+    ] = False,
+) -> None:
+    """Chat in this terminal, or say one thing and print the reply."""
+    settings = _settings()
+    if dump_prompt:
+        _run(_dump_prompt(settings, message or "hello", session, as_json=as_json))
+    elif message:
+        _run(_say(settings, message, session, as_json=as_json))
+    else:
+        _run(_chat(settings, session=session))
+
+
+@app.command()
+def serve(
+    port: Annotated[int | None, typer.Option(help="First port to try.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    repl: Annotated[bool, typer.Option("--repl", help="Chat too, on a terminal.")] = False,
+) -> None:
+    """Serve HTTP until interrupted."""
+    _run(_serve(_settings(port=port, host=host), with_repl=repl))
+
+
+@app.command()
+def halt(
+    reason: Annotated[str, typer.Option(help="Why, for the audit.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Stop all trading at once; works also when nothing runs."""
+    settings = _settings()
+    _run(_halt(settings, reason, as_json=as_json))
+
+
+@app.command()
+def resume(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let trading go on after a halt; a person's act, so it asks first."""
+    _run(_resume(_settings(), yes=yes, as_json=as_json))
+
+
+@app.command()
+def trace(turn_id: str, as_json: JsonFlag = False) -> None:
+    """Print one turn's trace as a tree."""
+    settings = _settings()
+    spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
+    if not spans:
+        Console(stderr=True).print(f"no trace of turn {turn_id}", style="red", markup=False)
+        raise typer.Exit(1)
+    if as_json:
+        facts = [
+            {"name": s.name, "duration_ms": s.duration_ms, "attributes": dict(s.attributes)}
+            for s in spans
+        ]
+        typer.echo(json.dumps(facts, ensure_ascii=False, default=str))
+    else:
+        Console().print(trace_tree(spans))
+
+
+@env_app.command("allow")
+def env_allow(path: Annotated[Path, typer.Argument(help="The .env file.")] = Path(".env")) -> None:
+    """Trust this .env as it is now; a changed file must be allowed again."""
+    if not path.is_file():
+        Console(stderr=True).print(f"no file {path}", style="red", markup=False)
+        raise typer.Exit(1)
+    load_env.allow(path)
+    typer.echo(f"{path.resolve()} is trusted as it is now")
+
+
+async def _chat(settings: EmbeddedSettings, *, session: str) -> None:
+    console = Console()
+    async with attach(settings) as attached:
+        if attached.is_ours:
+            _report(console, attached)
+        await _talk(settings, attached, console, session)
+
+
+def _report(console: Console, attached: Attached) -> None:
+    """Say plainly what runs for real and what is a demo."""
+    for part in attached.parts:
+        console.print(part, style="dim", markup=False, highlight=False)
+
+
+async def _talk(
+    settings: EmbeddedSettings, attached: Attached, console: Console, session: str
+) -> None:
+    def print_trace(turn_id: str) -> None:
+        spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
+        console.print(trace_tree(spans) if spans else "no trace of that turn yet")
+
+    repl = Repl(attached.client, console, print_trace=print_trace, session_id=session)
+    is_terminal = sys.stdin.isatty()
+    await repl.run(TerminalLines() if is_terminal else PipedLines(sys.stdin))
+
+
+async def _say(settings: EmbeddedSettings, message: str, session: str, *, as_json: bool) -> None:
+    async with attach(settings) as attached:
+        body = {"message": message, "session_id": session}
+        answer = await attached.client.call("POST", "/v1/chat", body)
+    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else answer["reply"])
+
+
+async def _dump_prompt(
+    settings: EmbeddedSettings, message: str, session: str, *, as_json: bool
+) -> None:
+    async with attach(settings) as attached:
+        body = {"message": message, "session_id": session}
+        answer = await attached.client.call("POST", "/v1/chat/prompt", body)
+    if as_json:
+        typer.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    for block in answer["blocks"]:
+        cached = ", cached" if block["is_cached"] else ""
+        typer.echo(f"===== {block['number']} {block['name']}{cached}\n{block['text']}\n")
+
+
+async def _serve(settings: EmbeddedSettings, *, with_repl: bool) -> None:
+    console = Console()
+    stop = asyncio.Event()
+    async with start(settings, over_tcp=True) as attached:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(each, stop.set)
+        _report(console, attached)
+        console.print(
+            f"serving {attached.url}\nwith your token: {attached.url}/?token={attached.token}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        if not (with_repl and sys.stdin.isatty()):
+            await stop.wait()
+            return
+        talk = asyncio.create_task(_talk(settings, attached, console, ""))
+        halt_wait = asyncio.create_task(stop.wait())
+        await asyncio.wait([talk, halt_wait], return_when=asyncio.FIRST_COMPLETED)
+        for task in (talk, halt_wait):
+            task.cancel()
+        await asyncio.wait([talk, halt_wait])
+
+
+async def _halt(settings: EmbeddedSettings, reason: str, *, as_json: bool) -> None:
+    client = await find_running(settings)
+    if client is None:
+        # Nothing runs: the file alone halts the installation, whatever is started next.
+        path = settings.gateway.data_dir / "HALT"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(reason or "halted from the command line", encoding="utf-8")
+        answer: dict[str, Any] = {"trading_state": {"state": "TRADING_STATE_HALTED"}}
+        typer.echo(json.dumps(answer) if as_json else f"halted: {path} stands until you remove it")
+        return
+    try:
+        answer = await client.call("POST", "/v1/trading:halt", {"reason": reason})
+    finally:
+        await client.aclose()
+    typer.echo(json.dumps(answer) if as_json else "halted: nothing is sent any more")
+
+
+async def _resume(settings: EmbeddedSettings, *, yes: bool, as_json: bool) -> None:
+    async with attach(settings) as attached:
+        state = await attached.client.call("GET", "/v1/trading")
+        record = state["trading_state"]
+        question = f"trading is {record['state']} ({record['reason']}); let it go on?"
+        if not yes and not (sys.stdin.isatty() and typer.confirm(question)):
+            raise typer.Exit(1)
+        answer = await _resume_seen(attached.client, record["etag"])
+    typer.echo(json.dumps(answer) if as_json else "trading goes on")
+
+
+async def _resume_seen(client: GatewayClient, etag: str) -> dict[str, Any]:
+    return await client.call("POST", "/v1/trading:resume", {"etag": etag})
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,147 @@
+"""Find the Minara that runs on this data folder, or start one in this process."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from minara_core.failpoints import Failpoint, no_failpoint
+from minara_gateway.client import GatewayClient
+from minara_gateway.embedded import EmbeddedSettings, run_embedded
+from minara_gateway.main import TOKEN_FILE
+from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
+from minara_gateway.settings import GatewaySettings
+from minara_orchestrator.settings import OrchestratorSettings
+from minara_runtime import telemetry
+from minara_runtime.settings import Settings, read
+from minara_skills.settings import SkillsSettings
+from minara_tools.settings import ToolsSettings
+from minara_workspace.settings import WorkspaceSettings
+
+
+class FailpointSettings(Settings):
+    """For crash tests alone: where to die, and the file that proves it."""
+
+    failpoint: str | None = None
+    failpoint_file: str | None = None
+
+
+def read_settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
+    """All services' settings from the environment. Raises SettingsError."""
+    gateway = read(GatewaySettings)
+    changes: dict[str, object] = {}
+    if port is not None:
+        changes["port"] = port
+    if host is not None:
+        changes["host"] = host
+    return EmbeddedSettings(
+        gateway=gateway.model_copy(update=changes),
+        orchestrator=read(OrchestratorSettings),
+        skills=read(SkillsSettings),
+        tools=read(ToolsSettings),
+        workspace=read(WorkspaceSettings),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A client of a running Minara. When this process runs it, `parts` says what it is made of, and
+    `url` is set if it is served over TCP too."""
+
+    client: GatewayClient
+    url: str = ""
+    token: str = ""
+    is_ours: bool = False
+    parts: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def attach(settings: EmbeddedSettings) -> AsyncGenerator[Attached]:
+    """The running Minara of `MINARA_URL` or of the data folder, else one started here."""
+    running = await find_running(settings)
+    if running is not None:
+        try:
+            yield Attached(client=running)
+        finally:
+            await running.aclose()
+        return
+    async with start(settings, over_tcp=False) as attached:
+        yield attached
+
+
+async def find_running(settings: EmbeddedSettings) -> GatewayClient | None:
+    """A client of the Minara that answers, or None."""
+    gateway = settings.gateway
+    token_file = gateway.data_dir / TOKEN_FILE
+    token = gateway.http_token or (
+        token_file.read_text(encoding="ascii").strip() if token_file.exists() else ""
+    )
+    if gateway.url:
+        return GatewayClient.over_url(gateway.url, token)
+    socket = gateway.data_dir / SOCKET_FILE
+    if not socket.exists():
+        return None
+    client = GatewayClient.over_socket(socket, token)
+    if await client.healthy():
+        return client
+    await client.aclose()
+    return None
+
+
+@asynccontextmanager
+async def start(settings: EmbeddedSettings, *, over_tcp: bool) -> AsyncGenerator[Attached]:
+    """Run all services here and serve them on the data folder's socket, and over TCP if asked.
+
+    Raises Conflict when another process runs on this data folder.
+    """
+    traces = telemetry.configure(settings.gateway, "minara")
+    try:
+        async with run_embedded(settings, telemetry=traces, failpoint=_failpoint()) as engine:
+            gateway = settings.gateway
+            listeners = [bind_unix(gateway.data_dir / SOCKET_FILE)]
+            url = ""
+            if over_tcp:
+                tcp = bind_tcp(gateway.host, gateway.port)
+                listeners.append(tcp)
+                url = f"http://{_authority(gateway.host, tcp.getsockname()[1])}"
+            async with serving(engine.gateway.app, *listeners):
+                client = GatewayClient.over_socket(
+                    gateway.data_dir / SOCKET_FILE, engine.gateway.token
+                )
+                try:
+                    yield Attached(
+                        client=client,
+                        url=url,
+                        token=engine.gateway.token,
+                        is_ours=True,
+                        parts=engine.parts,
+                    )
+                finally:
+                    await client.aclose()
+                    (gateway.data_dir / SOCKET_FILE).unlink(missing_ok=True)
+    finally:
+        traces.close()
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _failpoint() -> Failpoint:
+    wanted = read(FailpointSettings)
+    if wanted.failpoint is None or wanted.failpoint_file is None:
+        return no_failpoint
+    file = wanted.failpoint_file
+    sys.stderr.write(f"this process will kill itself at {wanted.failpoint}\n")
+
+    def die(name: str) -> None:
+        if name == wanted.failpoint:
+            with open(file, "w", encoding="ascii") as hit:
+                hit.write(name)
+                hit.flush()
+                os.fsync(hit.fileno())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return die

@@ -1,0 +1,97 @@
+"""Composition root of the gateway: settings and channels to an ASGI app."""
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from minara_core.clock import Clock
+from minara_core.ids import SINGLE_USER, IdSource
+from minara_core.taxonomy import Scope
+from minara_gateway.confirmation import Confirmations
+from minara_gateway.http import make_app
+from minara_gateway.peers import Channels, GrantDesk, Peers
+from minara_gateway.settings import GatewaySettings
+from minara_gateway.store import Caller, GatewayStore
+from minara_gateway.turns import Turns
+from minara_runtime.data_folder import DataFolder
+from minara_runtime.database import Database
+from minara_runtime.grants import GrantSigner
+from minara_runtime.keys import CONFIRMATION, GATEWAY, load_or_create
+from minara_runtime.settings import SettingsError
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+TOKEN_FILE = "token"  # noqa: S105 - a file's name
+
+OWNER = Caller(user_id=SINGLE_USER, scopes=frozenset(Scope), is_interactive=True)
+"""The person whose installation this is; the token of the data folder is their log-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The app, and what starts and stops around it. `token` is the owner's."""
+
+    app: FastAPI
+    token: str
+    start: Callable[[], Awaitable[None]]
+    aclose: Callable[[], Awaitable[None]]
+
+
+def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: IdSource) -> Gateway:
+    """The gateway, wired and not started. Raises SettingsError when it would serve strangers
+    without configured authentication."""
+    if settings.host not in LOOPBACK and not settings.http_token:
+        raise SettingsError(
+            "MINARA_HTTP_TOKEN: set it before listening elsewhere than on loopback",
+            metadata={"field": "MINARA_HTTP_TOKEN"},
+        )
+    folder = DataFolder(settings.data_dir)
+    keys = folder.keys("gateway")
+    confirmation_key = load_or_create(keys, CONFIRMATION)
+    grants = GrantDesk(
+        GrantSigner(load_or_create(keys, GATEWAY), clock, ids),
+        GrantSigner(confirmation_key, clock, ids),
+        clock,
+    )
+    store = GatewayStore(
+        Database.open(settings.gateway_database_url or folder.database_url("gateway")), clock
+    )
+    peers = Peers(channels)
+    code_key = hashlib.sha256(confirmation_key.private_key.private_bytes_raw()).digest()
+    confirmations = Confirmations(peers, grants, store, code_key)
+    turns = Turns(peers=peers, grants=grants, confirmations=confirmations, store=store, ids=ids)
+    app = make_app(
+        peers=peers,
+        grants=grants,
+        confirmations=confirmations,
+        store=store,
+        turns=turns,
+        ids=ids,
+        hosts=LOOPBACK | {host.lower() for host in settings.hosts} | {settings.host},
+    )
+    token = settings.http_token or owner_token(settings.data_dir)
+
+    async def start() -> None:
+        await store.migrate()
+        await store.add_token(token, OWNER, name="owner")
+
+    async def aclose() -> None:
+        await turns.aclose()
+        await store.aclose()
+
+    return Gateway(app=app, token=token, start=start, aclose=aclose)
+
+
+def owner_token(data_dir: Path) -> str:
+    """The token in `<data_dir>/token`, made at first start with mode 0600."""
+    path = data_dir / TOKEN_FILE
+    try:
+        with path.open("x", encoding="ascii") as file:
+            path.chmod(0o600)
+            file.write(secrets.token_urlsafe(32))
+    except FileExistsError:
+        pass  # made before: that one stays
+    return path.read_text(encoding="ascii").strip()

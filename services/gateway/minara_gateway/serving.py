@@ -1,0 +1,85 @@
+"""Serve the app over HTTP: on a Unix socket for our own terminals, and on TCP."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from typing_extensions import override
+
+from minara_core.errors import Conflict
+from minara_core.reasons import ErrorReason
+
+SOCKET_FILE = "minara.sock"
+PORTS_TO_TRY = 20
+GRACE_SECONDS = 10
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening address at `port`, or at the next free one. Raises Conflict when none is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(port, min(port + PORTS_TO_TRY, 65536)):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, candidate))
+            listener.listen(256)
+        except OSError:
+            listener.close()
+            continue
+        return listener
+    raise Conflict(
+        f"no free port from {port} on", reason=ErrorReason.ALREADY_EXISTS, metadata={"host": host}
+    )
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """The data folder's socket, for its owner alone. A socket that a dead process left is replaced:
+    the folder's lock is ours by then."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(256)
+    return listener
+
+
+@asynccontextmanager
+async def serving(app: FastAPI, *listeners: socket.socket) -> AsyncGenerator[None]:
+    """Serve `app` on all listeners while the body runs; open streams get a moment to end."""
+    server = _Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=list(listeners)))
+    try:
+        while not server.started and not task.done():
+            await asyncio.wait([task], timeout=0.01)
+        if task.done():
+            task.result()
+        yield
+    finally:
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await task
+        for listener in listeners:
+            listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the program that runs it."""
+
+    @contextmanager
+    @override
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

@@ -1,0 +1,35 @@
+"""Lines from a terminal with editing and history, or from a pipe."""
+
+import asyncio
+from typing import TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.patch_stdout import patch_stdout
+
+
+class TerminalLines:
+    """Implements LineSource for a person at a terminal."""
+
+    def __init__(self) -> None:
+        self._session: PromptSession[str] = PromptSession(history=InMemoryHistory())
+
+    async def read(self, prompt: str) -> str | None:
+        try:
+            with patch_stdout(raw=True):
+                return await self._session.prompt_async(prompt)
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            return ""
+
+
+class PipedLines:
+    """Implements LineSource for text that is piped in."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._source = source
+
+    async def read(self, prompt: str) -> str | None:
+        line = await asyncio.to_thread(self._source.readline)
+        return line or None
