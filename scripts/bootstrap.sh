@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a virtual environment that holds exactly requirements.lock and this repository's packages.
 set -euo pipefail
-venv=$1
+venv=$(realpath -m "$1")
 python=${PYTHON:-python3}
 
 "$python" - <<'PY' || { echo "Minara needs Python 3.11, 3.12 or 3.13 (set PYTHON=/path/to/python)" >&2; exit 1; }
@@ -13,7 +13,7 @@ if [ ! -x "$venv/bin/python" ]; then
   echo "making $venv"
   "$python" -m venv "$venv"
 fi
-export VIRTUAL_ENV=$PWD/$venv
+export VIRTUAL_ENV=$venv
 uv=$venv/bin/uv
 wanted=$(sed -nE 's/^uv==([^ ]+) .*/\1/p' requirements.lock)
 if [ ! -x "$uv" ] || [ "$("$uv" --version | cut -d' ' -f2)" != "$wanted" ]; then
