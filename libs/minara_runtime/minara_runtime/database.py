@@ -1,0 +1,98 @@
+"""One service's database: SQLite in a file, or PostgreSQL; the same synchronous functions on both.
+
+A function handed to `transaction` or `read` gets a SQLAlchemy Core connection, awaits nothing and
+touches nothing but that connection, because PostgreSQL may run it again after a deadlock.
+Statements that are built once and kept at module level skip SQLAlchemy's cache-key work on each
+call; bind values as parameters so that equal statements share one compiled form.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from minara_core.errors import InvalidRequest
+from minara_runtime.migrations import upgrade
+from minara_runtime.postgres_engine import PostgresEngine
+from minara_runtime.sqlite_engine import SqliteEngine
+
+T = TypeVar("T")
+
+Dialect = Literal["sqlite", "postgresql"]
+
+
+class Engine(Protocol):
+    """What one dialect does; `Database` is the same words for both."""
+
+    async def transaction(self, fn: Callable[[sa.Connection], T], *, repeatable: bool) -> T: ...
+
+    async def read(self, fn: Callable[[sa.Connection], T]) -> T: ...
+
+    def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that no other process can be in at the same time, for migrations."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Database:
+    """The one way to a service's tables."""
+
+    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+        self._engine = engine
+        self.dialect: Dialect = dialect
+
+    @classmethod
+    def open(
+        cls, url: str, *, durable: bool = False, readers: int = 2, pool_size: int = 10
+    ) -> "Database":
+        """The database at `sqlite:///path` or `postgresql://…`; nothing is connected yet.
+
+        `durable` makes every SQLite commit wait for the disk (PostgreSQL always does). `readers` is
+        the number of SQLite reader threads, `pool_size` the most PostgreSQL connections. Raises
+        InvalidRequest for any other URL, and for SQLite without a file.
+        """
+        try:
+            parsed = sa.make_url(url)
+        except exc.ArgumentError as error:
+            raise InvalidRequest("a database URL is sqlite:///path or postgresql://…") from error
+        match parsed.drivername.partition("+")[0]:
+            case "sqlite":
+                return cls(SqliteEngine(parsed, durable=durable, readers=readers), "sqlite")
+            case "postgresql" | "postgres":
+                return cls(PostgresEngine(parsed, pool_size=pool_size), "postgresql")
+            case _:
+                raise InvalidRequest(f"{parsed.drivername} databases are not supported")
+
+    async def migrate(self, versions: Path) -> None:
+        """Bring the tables to the newest revision in the folder `versions`.
+
+        All or nothing, and once: replicas that start together wait for the first.
+        """
+        async with self._engine.exclusive() as connection:
+            await connection.run_sync(upgrade, versions)
+
+    async def transaction(
+        self, fn: Callable[[sa.Connection], T], *, repeatable_read: bool = False
+    ) -> T:
+        """Run `fn` and commit; roll back if it raises.
+
+        On SQLite the one writer runs it. On PostgreSQL it runs READ COMMITTED, so lock what you
+        read before you write it (`statements.lock_row`), or ask for `repeatable_read`; a deadlock
+        or a serialization failure runs it again, a few times. A caller that is cancelled leaves a
+        transaction that is committed whole or rolled back whole. Raises Unavailable
+        (`DATABASE_UNAVAILABLE`) when the database is busy, gone or full.
+        """
+        return await self._engine.transaction(fn, repeatable=repeatable_read)
+
+    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
+        """Run `fn` on one consistent snapshot; it can write nothing. Raises as `transaction`."""
+        return await self._engine.read(fn)
+
+    async def aclose(self) -> None:
+        """Finish what runs, refuse what comes (`SHUTTING_DOWN`), close every connection."""
+        await self._engine.aclose()
