@@ -1,0 +1,327 @@
+"""Sessions and turns in the workspace's own database."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from minara_core.audit import AuditKind, AuditRecord
+from minara_core.errors import Conflict, NotFound
+from minara_core.events import FinishReason, TokenUsage
+from minara_core.ids import SessionId, TurnId, UserId
+from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Origin
+from minara_runtime import audit
+from minara_runtime.database import Database
+from minara_runtime.statements import database_time, insert_if_absent, lock_row
+from minara_workspace.adapters.page_tokens import decode_token, encode_token
+from minara_workspace.adapters.sql_tables import SESSION_BLOCKS, SESSIONS, TURNS
+from minara_workspace.app.ports import Page, Recorded, SessionMaterial
+from minara_workspace.domain.heartbeat import Heartbeat
+from minara_workspace.domain.session import (
+    CommittedTurn,
+    FrozenBlocks,
+    Session,
+    TurnRecord,
+    TurnState,
+    title_from,
+)
+
+VERSIONS = Path(__file__).parent / "migrations" / "versions"
+
+_SESSION = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("session"))
+_BLOCKS = sa.select(SESSION_BLOCKS).where(SESSION_BLOCKS.c.session_id == sa.bindparam("session"))
+_HISTORY = (
+    sa.select(TURNS.c.transcript)
+    .where(TURNS.c.session_id == sa.bindparam("session"))
+    .order_by(TURNS.c.turn_number)
+)
+_TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
+_INSERT_TURN = sa.insert(TURNS)
+_ADVANCE = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.session_id == sa.bindparam("session"))
+    .values(
+        title=sa.bindparam("new_title"),
+        update_time=sa.bindparam("now"),
+        turn_count=sa.bindparam("number"),
+        latest_turn_id=sa.bindparam("turn"),
+        latest_finish_reason=sa.bindparam("finish"),
+        epoch=sa.bindparam("new_epoch"),
+        sent_blocks=sa.bindparam("sent"),
+    )
+)
+_OF_USER = (
+    sa.select(SESSIONS)
+    .where(
+        SESSIONS.c.user_id == sa.bindparam("person"),
+        sa.tuple_(SESSIONS.c.update_time, SESSIONS.c.session_id)
+        < sa.tuple_(
+            sa.bindparam("before", type_=SESSIONS.c.update_time.type), sa.bindparam("below")
+        ),
+    )
+    .order_by(SESSIONS.c.update_time.desc(), SESSIONS.c.session_id.desc())
+    .limit(sa.bindparam("size"))
+)
+_NEWEST = (
+    sa.select(SESSIONS)
+    .where(SESSIONS.c.user_id == sa.bindparam("person"))
+    .order_by(SESSIONS.c.update_time.desc(), SESSIONS.c.session_id.desc())
+    .limit(sa.bindparam("size"))
+)
+_TURNS_AFTER = (
+    sa.select(TURNS)
+    .where(
+        TURNS.c.session_id == sa.bindparam("session"), TURNS.c.turn_number > sa.bindparam("after")
+    )
+    .order_by(TURNS.c.turn_number)
+    .limit(sa.bindparam("size"))
+)
+_RANKED = sa.select(
+    TURNS,
+    sa.func.row_number()
+    .over(partition_by=TURNS.c.user_id, order_by=TURNS.c.commit_time.desc())
+    .label("rank"),
+).subquery()
+_LATEST_PER_USER = sa.select(_RANKED).where(_RANKED.c.rank == 1)
+
+
+class SqlSessions:
+    """Implements Sessions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, session: Session) -> Session:
+        values = {
+            "session_id": session.session_id,
+            "user_id": session.user_id,
+            "title": session.title,
+            "create_time": session.create_time,
+            "update_time": session.update_time,
+            "turn_count": 0,
+            "latest_turn_id": "",
+            "latest_finish_reason": "",
+            "epoch": 0,
+            "sent_blocks": "[]",
+        }
+
+        def insert(connection: sa.Connection) -> Session:
+            if insert_if_absent(connection, SESSIONS, values):
+                return session
+            return _session(_owned(connection, session.session_id, session.user_id))
+
+        return await self._database.transaction(insert)
+
+    async def get(self, session_id: SessionId, user_id: UserId) -> Session:
+        return _session(await self._database.read(lambda c: _owned(c, session_id, user_id)))
+
+    async def material(self, session_id: SessionId, user_id: UserId) -> SessionMaterial:
+        def read(connection: sa.Connection) -> SessionMaterial:
+            row = _owned(connection, session_id, user_id)
+            parameters = {"session": session_id}
+            blocks = connection.execute(_BLOCKS, parameters).first()
+            transcripts = connection.execute(_HISTORY, parameters).scalars()
+            return SessionMaterial(
+                session=_session(row),
+                blocks=(
+                    None
+                    if blocks is None
+                    else FrozenBlocks(identity=blocks.identity, memory=blocks.memory)
+                ),
+                history=b"".join(bytes(each) for each in transcripts),
+                sent_blocks=tuple(json.loads(row.sent_blocks)),
+            )
+
+        return await self._database.read(read)
+
+    async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
+        def write(connection: sa.Connection) -> Recorded:
+            statement = _SESSION.params(session=record.session_id)
+            session = _check_owner(lock_row(connection, statement), record.user_id)
+            standing = connection.execute(_TURN, {"turn": record.turn_id}).mappings().first()
+            if standing is not None:
+                return Recorded(turn=_turn(standing), is_new=False)
+            if record.epoch < session.epoch:
+                raise Conflict(
+                    "a newer writer owns this session",
+                    reason=ErrorReason.EPOCH_STALE,
+                    metadata={"epoch": str(record.epoch), "seen": str(session.epoch)},
+                )
+            row = _turn_row(record, session.turn_count + 1) | {
+                "commit_time": database_time(connection)
+            }
+            connection.execute(_INSERT_TURN, row)
+            connection.execute(_ADVANCE, _advance(record, session, row))
+            if blocks is not None:
+                _freeze(connection, record.session_id, blocks)
+            audit.append(connection, [_audit(record, row)])
+            return Recorded(turn=_turn(row), is_new=True)
+
+        return await self._database.transaction(write)
+
+    async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
+        place = decode_token(token)
+        parameters: dict[str, Any] = {"person": user_id, "size": size + 1}
+        statement = _NEWEST
+        if place is not None:
+            statement = _OF_USER
+            parameters |= {"before": place.time, "below": place.name}
+        rows = await self._database.read(lambda c: c.execute(statement, parameters).all())
+        found = tuple(_session(row) for row in rows[:size])
+        more = len(rows) > size
+        return Page(
+            sessions=found,
+            next_token=encode_token(found[-1].session_id, found[-1].update_time) if more else "",
+        )
+
+    async def list_turns(
+        self, session_id: SessionId, user_id: UserId, *, size: int, token: str
+    ) -> Page:
+        place = decode_token(token)
+        after = int(place.name) if place is not None else 0
+
+        def read(connection: sa.Connection) -> list[Any]:
+            _owned(connection, session_id, user_id)
+            parameters = {"session": session_id, "after": after, "size": size + 1}
+            return list(connection.execute(_TURNS_AFTER, parameters).mappings())
+
+        rows = await self._database.read(read)
+        found = tuple(_turn(row) for row in rows[:size])
+        more = len(rows) > size
+        return Page(
+            turns=found,
+            next_token=(
+                encode_token(str(found[-1].turn_number), found[-1].commit_time) if more else ""
+            ),
+        )
+
+    async def latest_heartbeats(self) -> dict[UserId, Heartbeat]:
+        rows = await self._database.read(lambda c: c.execute(_LATEST_PER_USER).mappings().all())
+        return {UserId(row["user_id"]): _heartbeat(row) for row in rows}
+
+
+def _owned(connection: sa.Connection, session_id: SessionId, user_id: UserId) -> Any:
+    return _check_owner(connection.execute(_SESSION, {"session": session_id}).first(), user_id)
+
+
+def _check_owner(row: Any, user_id: UserId) -> Any:
+    if row is None or row.user_id != user_id:
+        raise NotFound("no such session", reason=ErrorReason.SESSION_NOT_FOUND)
+    return row
+
+
+def _freeze(connection: sa.Connection, session_id: SessionId, blocks: FrozenBlocks) -> None:
+    insert_if_absent(
+        connection,
+        SESSION_BLOCKS,
+        {"session_id": session_id, "identity": blocks.identity, "memory": blocks.memory},
+    )
+
+
+def _advance(record: TurnRecord, session: Any, row: dict[str, Any]) -> dict[str, Any]:
+    sent = list(dict.fromkeys([*json.loads(session.sent_blocks), *record.sent_blocks]))
+    return {
+        "session": record.session_id,
+        "new_title": session.title or title_from(record.message),
+        "now": row["commit_time"],
+        "number": row["turn_number"],
+        "turn": record.turn_id,
+        "finish": row["finish_reason"],
+        "new_epoch": max(record.epoch, session.epoch),
+        "sent": json.dumps(sent),
+    }
+
+
+def _turn_row(record: TurnRecord, number: int) -> dict[str, Any]:
+    facts = {
+        "skill_ids": record.skill_ids,
+        "scenario_ids": record.scenario_ids,
+        "stage": record.stage,
+        "risk_ceiling": int(record.risk_ceiling),
+        "open_loops": record.open_loops,
+        "decided_action_id": record.decided_action_id,
+        "epoch": record.epoch,
+    }
+    return {
+        "turn_id": record.turn_id,
+        "session_id": record.session_id,
+        "user_id": record.user_id,
+        "turn_number": number,
+        "state": record.state.value,
+        "origin": record.origin.value,
+        "message": record.message,
+        "transcript": record.transcript,
+        "input_tokens": record.usage.input_tokens,
+        "output_tokens": record.usage.output_tokens,
+        "cache_read_tokens": record.usage.cache_read_tokens,
+        "cache_write_tokens": record.usage.cache_write_tokens,
+        "cost_usd": record.usage.cost_usd,
+        "finish_reason": record.finish_reason.value if record.finish_reason else "",
+        "failure_reason": record.failure_reason,
+        "provider": record.provider,
+        "model": record.model,
+        "step_count": record.step_count,
+        "facts": json.dumps(facts),
+        "start_time": record.start_time,
+    }
+
+
+def _audit(record: TurnRecord, row: dict[str, Any]) -> AuditRecord:
+    return AuditRecord(
+        user_id=record.user_id,
+        kind=AuditKind.STATE_CHANGE,
+        time=row["commit_time"],
+        subject="turn_committed",
+        outcome=record.state.value,
+        reason=record.failure_reason,
+        turn_id=record.turn_id,
+        session_id=record.session_id,
+        origin=record.origin.value,
+    )
+
+
+def _session(row: Any) -> Session:
+    finish = row.latest_finish_reason
+    return Session(
+        session_id=SessionId(row.session_id),
+        user_id=UserId(row.user_id),
+        title=row.title,
+        create_time=row.create_time,
+        update_time=row.update_time,
+        turn_count=row.turn_count,
+        latest_turn_id=row.latest_turn_id,
+        latest_finish_reason=FinishReason(finish) if finish else None,
+    )
+
+
+def _turn(row: Any) -> CommittedTurn:
+    finish = row["finish_reason"]
+    return CommittedTurn(
+        turn_id=TurnId(row["turn_id"]),
+        turn_number=row["turn_number"],
+        state=TurnState(row["state"]),
+        origin=Origin(row["origin"]),
+        transcript=bytes(row["transcript"]),
+        usage=TokenUsage(
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cache_read_tokens=row["cache_read_tokens"],
+            cache_write_tokens=row["cache_write_tokens"],
+            cost_usd=row["cost_usd"],
+        ),
+        finish_reason=FinishReason(finish) if finish else None,
+        start_time=row["start_time"],
+        commit_time=row["commit_time"],
+    )
+
+
+def _heartbeat(row: Any) -> Heartbeat:
+    return Heartbeat(
+        last_seen=row["commit_time"],
+        session_id=row["session_id"],
+        surface=row["origin"],
+        turn_count=row["turn_number"],
+        open_loops=tuple(json.loads(row["facts"])["open_loops"]),
+    )
