@@ -52,6 +52,10 @@ class GatewayClient:
     def over_url(cls, url: str, token: str) -> "GatewayClient":
         return cls(_http(url, token, httpx.AsyncHTTPTransport()))
 
+    def set_header(self, name: str, value: str) -> None:
+        """Send this header with every request from now on."""
+        self._http.headers[name] = value
+
     async def healthy(self) -> bool:
         """Whether a gateway answers at all."""
         try:

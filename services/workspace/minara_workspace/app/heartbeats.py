@@ -40,7 +40,7 @@ class Heartbeats:
             self._stirred.clear()
 
     async def write_waiting(self) -> None:
-        """Write all that waits; a page that cannot be written is told, and left to the next turn."""
+        """Write all that waits; a page that cannot be written is told and left."""
         waiting, self._waiting = self._waiting, {}
         for user_id, heartbeat in waiting.items():
             try:

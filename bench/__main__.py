@@ -1,0 +1,42 @@
+"""`make bench`: what Minara itself adds to a turn, how it starts, how much memory it takes.
+
+Prints a table beside the targets of the design and writes build/bench.json. Numbers of a shared
+machine are noisy: compare ratios within one run.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.process import measure_process
+from bench.turns import measure_turns
+
+OUTPUT = Path("build") / "bench.json"
+TURNS = 300
+
+TARGETS = {
+    "turn_p50_ms": 5.0,
+    "turn_p99_ms": 20.0,
+    "first_text_p50_ms": 4.0,
+    "start_to_first_answer_s": 4.0,
+    "resident_mb": 250.0,
+}
+
+
+def main() -> None:
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
+    with tempfile.TemporaryDirectory(prefix="minara-bench-") as folder:
+        figures = asyncio.run(measure_turns(Path(folder) / "turns", turns))
+        figures |= asyncio.run(measure_process(Path(folder) / "process"))
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    print(f"{'figure':34}{'measured':>12}{'target':>10}")
+    for name, value in figures.items():
+        target = f"{TARGETS[name]:g}" if name in TARGETS else ""
+        print(f"{name:34}{value:>12.2f}{target:>10}")
+    print(f"written to {OUTPUT}")
+
+
+main()

@@ -1,0 +1,103 @@
+"""A turn with one tool call and a model that answers at once: request sent to last byte received.
+
+Everything is on as in production: HTTP, gRPC in process, grants, gates, audit, fsync where the
+design has it, traces to a file.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from minara_gateway.client import GatewayClient
+from minara_gateway.embedded import EmbeddedSettings, run_embedded
+from minara_gateway.serving import bind_unix, serving
+from minara_gateway.settings import GatewaySettings
+from minara_llm.scripted import ScriptedModel, calls, says
+from minara_orchestrator.settings import OrchestratorSettings
+from minara_runtime import telemetry
+from minara_runtime.database import Database
+from minara_skills.settings import SkillsSettings
+from minara_tools.settings import ToolsSettings
+from minara_workspace.settings import WorkspaceSettings
+
+WARM_UP = 20
+TURNS_PER_SESSION = 10
+
+
+@contextmanager
+def counting_commits(counts: Counter[str]) -> Iterator[None]:
+    """Count transactions while the body runs; reads are not commits."""
+    original = Database.transaction
+
+    async def counted(self: Database, fn: Callable[..., Any], **options: Any) -> Any:
+        counts["commits"] += 1
+        return await original(self, fn, **options)
+
+    Database.transaction = counted  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Database.transaction = original  # type: ignore[method-assign]
+
+
+async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
+    """Milliseconds and commits per turn, embedded, on SQLite."""
+    total = turns + WARM_UP
+    scripts = [
+        s
+        for _ in range(total)
+        for s in (calls(("get_price", {"symbol": "BTC"})), says("It is so."))
+    ]
+    settings = EmbeddedSettings(
+        gateway=GatewaySettings(data_dir=data_dir),
+        orchestrator=OrchestratorSettings(data_dir=data_dir),
+        skills=SkillsSettings(data_dir=data_dir),
+        tools=ToolsSettings(data_dir=data_dir),
+        workspace=WorkspaceSettings(data_dir=data_dir, workspace_dir=data_dir / "pages"),
+    )
+    traces = telemetry.configure(settings.gateway, "minara")
+    counts: Counter[str] = Counter()
+    whole: list[float] = []
+    first: list[float] = []
+    async with run_embedded(settings, telemetry=traces, model=ScriptedModel(scripts)) as engine:
+        socket = data_dir / "bench.sock"
+        async with serving(engine.gateway.app, bind_unix(socket)):
+            client = GatewayClient.over_socket(socket, engine.gateway.token)
+            session_id = ""
+            for number in range(total):
+                if number % TURNS_PER_SESSION == 0:
+                    session_id = (await client.call("POST", "/v1/sessions", {}))["session_id"]
+                with counting_commits(counts):
+                    begin = time.perf_counter()
+                    text_at = await _one_turn(client, session_id)
+                    end = time.perf_counter()
+                if number >= WARM_UP:
+                    whole.append((end - begin) * 1_000)
+                    first.append((text_at - begin) * 1_000)
+            await client.aclose()
+    traces.close()
+    return {
+        "turn_p50_ms": percentile(whole, 50),
+        "turn_p99_ms": percentile(whole, 99),
+        "first_text_p50_ms": percentile(first, 50),
+        "commits_per_turn": counts["commits"] / total,
+    }
+
+
+async def _one_turn(client: GatewayClient, session_id: str) -> float:
+    """Run a turn; when its first text came."""
+    text_at = 0.0
+    body = {"message": "price of BTC", "session_id": session_id}
+    async for event in client.stream("/v1/chat/stream", body):
+        if event.name == "text_delta" and not text_at:
+            text_at = time.perf_counter()
+    return text_at
+
+
+def percentile(values: list[float], percent: int) -> float:
+    """The nearest-rank percentile."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]

@@ -1,0 +1,196 @@
+"""Bad input: a problem document with the right status and reason, and nothing stored."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.minara import Minara, a_minara
+
+UNKNOWN = "0190aaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa"
+
+
+@pytest.fixture
+async def minara(tmp_path: Path) -> AsyncGenerator[Minara]:
+    async with a_minara(tmp_path / "data") as running:
+        yield running
+
+
+def nothing_is_stored(minara: Minara) -> bool:
+    return not (
+        minara.rows("workspace", "SELECT * FROM sessions")
+        or minara.rows("workspace", "SELECT * FROM turns")
+        or minara.rows("orchestrator", "SELECT * FROM turns")
+    )
+
+
+BODIES: list[tuple[str, Any, int, str]] = [
+    ("empty message", {"message": ""}, 400, "MESSAGE_EMPTY"),
+    ("white space", {"message": " \n\t "}, 400, "MESSAGE_EMPTY"),
+    ("33 KB", {"message": "x" * 33_000}, 413, "MESSAGE_TOO_LARGE"),
+    ("1 MB", {"message": "x" * 1_000_000}, 413, "BODY_TOO_LARGE"),
+    ("no message", {}, 400, "REQUEST_INVALID"),
+    ("wrong type", {"message": 7}, 400, "REQUEST_INVALID"),
+    ("unknown field", {"message": "hi", "confirm": True}, 400, "REQUEST_INVALID"),
+    ("unknown session", {"message": "hi", "session_id": UNKNOWN}, 404, "SESSION_NOT_FOUND"),
+    ("session of no form", {"message": "hi", "session_id": "../x"}, 400, "REQUEST_INVALID"),
+    ("unknown policy", {"message": "hi", "double_texting": "merge"}, 400, "REQUEST_INVALID"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"), [b[1:] for b in BODIES], ids=[b[0] for b in BODIES]
+)
+@pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/stream"])
+async def test_a_bad_body_is_a_problem_and_stores_nothing(
+    minara: Minara, path: str, body: Any, status: int, reason: str
+) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(path, json=body)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["reason"] == reason
+    assert nothing_is_stored(minara)
+
+
+async def test_text_that_is_no_json_is_a_problem(minara: Minara) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(
+            "/v1/chat", content=b'{"message": ', headers={"Content-Type": "application/json"}
+        )
+    assert response.status_code == 400
+    assert response.json()["reason"] == "REQUEST_INVALID"
+
+
+async def test_a_chunked_body_has_the_same_limit(minara: Minara) -> None:
+    async def chunks() -> AsyncGenerator[bytes]:
+        for _ in range(64):
+            yield b"x" * 16_384
+
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(
+            "/v1/chat", content=chunks(), headers={"Content-Type": "application/json"}
+        )
+    assert response.status_code == 413
+    assert response.json()["reason"] == "BODY_TOO_LARGE"
+
+
+ROUTES = [
+    ("POST", "/v1/chat"),
+    ("POST", "/v1/chat/stream"),
+    ("GET", "/v1/chat/stream/resume?turn_id=x"),
+    ("POST", "/v1/chat/prompt"),
+    ("GET", "/v1/approvals"),
+    ("GET", "/v1/approvals/x"),
+    ("POST", "/v1/approvals/x:confirm"),
+    ("POST", "/v1/approvals/x:reject"),
+    ("POST", "/v1/approvals:confirmByCode"),
+    ("POST", "/v1/approvals:rejectByCode"),
+    ("GET", "/v1/sessions"),
+    ("POST", "/v1/sessions"),
+    ("GET", "/v1/sessions/x"),
+    ("GET", "/v1/sessions/x/turns"),
+    ("GET", "/v1/trading"),
+    ("POST", "/v1/trading:halt"),
+    ("POST", "/v1/trading:resume"),
+]
+
+
+def test_the_table_of_routes_is_whole(minara: Minara) -> None:
+    served = {
+        (method, getattr(route, "path", ""))
+        for route in minara.engine.gateway.app.routes
+        for method in (getattr(route, "methods", None) or ())
+    }
+    known = {path.partition("?")[0] for _, path in ROUTES} | {"/healthz"}
+    shapes = {
+        path.replace("{pending_action_id}", "x").replace("{session_id}", "x") for _, path in served
+    }
+    assert shapes <= known, shapes - known
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [("", "TOKEN_MISSING"), ("Bearer wrong", "TOKEN_INVALID"), ("Basic eDp5", "TOKEN_MISSING")],
+)
+async def test_no_route_answers_without_a_good_token(
+    minara: Minara, method: str, path: str, header: str, reason: str
+) -> None:
+    headers = {"Authorization": header} if header else {}
+    async with minara.http(**headers) as http:
+        response = await http.request(method, path, json={} if method == "POST" else None)
+    assert response.status_code == 401
+    assert response.json()["reason"] == reason
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_health_is_the_only_open_door(minara: Minara) -> None:
+    async with minara.http() as http:
+        assert (await http.get("/healthz")).json() == {"ok": True}
+        assert (await http.get("/docs")).status_code == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.2", ""])
+async def test_a_foreign_host_is_refused(minara: Minara, host: str) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.get("/v1/sessions", headers={"Host": host})
+    assert response.status_code == 403
+    assert response.json()["reason"] == "HOST_FOREIGN"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:9999"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_foreign_page_changes_nothing(minara: Minara, headers: dict[str, str]) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post("/v1/chat", json={"message": "price of BTC"}, headers=headers)
+    assert response.status_code == 403
+    assert response.json()["reason"] == "ORIGIN_FOREIGN"
+    assert nothing_is_stored(minara)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+async def test_a_simple_cross_site_post_never_reaches_a_route(minara: Minara, kind: str) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(
+            "/v1/chat", content=b'{"message":"buy $50 of ETH"}', headers={"Content-Type": kind}
+        )
+    assert response.status_code == 415
+    assert response.json()["reason"] == "CONTENT_TYPE_UNSUPPORTED"
+    assert nothing_is_stored(minara)
+
+
+async def test_our_own_page_may_post(minara: Minara) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(
+            "/v1/chat",
+            json={"message": "price of BTC"},
+            headers={"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"},
+        )
+    assert response.status_code == 200
+
+
+async def test_an_unknown_turn_is_not_found(minara: Minara) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.get(f"/v1/chat/stream/resume?turn_id={UNKNOWN}")
+    assert response.status_code == 404
+    assert response.json()["reason"] == "TURN_NOT_FOUND"
+
+
+async def test_secrets_in_a_message_reach_no_store(minara: Minara) -> None:
+    key = "sk-ant-api03-" + "A" * 40
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post("/v1/chat", json={"message": f"my key is {key}, price of BTC"})
+    assert response.json()["notices"]
+    for service in ("workspace", "orchestrator", "tools", "skills"):
+        for file in minara.data_dir.glob(f"{service}.db*"):
+            assert key.encode() not in file.read_bytes(), file.name

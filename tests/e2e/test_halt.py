@@ -1,0 +1,44 @@
+"""The emergency stop: it holds at once, survives a restart, and only a person ends it."""
+
+from pathlib import Path
+
+import pytest
+
+from minara_gateway.client import ProblemError
+from support.minara import a_minara, finish_reason, named
+
+
+async def test_a_halt_stops_what_waits_and_what_comes(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    async with a_minara(data_dir) as minara:
+        events = await minara.say("buy $50 of ETH")
+        action = named(events, "approval_requested")[0]["action"]
+        halted = await minara.client.call("POST", "/v1/trading:halt", {"reason": "test"})
+        assert halted["trading_state"]["state"] == "TRADING_STATE_HALTED"
+        assert halted["rejected_action_ids"] == [action["pending_action_id"]]
+        path = f"/v1/approvals/{action['pending_action_id']}:confirm"
+        with pytest.raises(ProblemError):
+            await minara.client.call("POST", path, {"action_hash": action["action_hash"]})
+        refused = await minara.say("buy $50 of ETH")
+        denial = named(refused, "tool_call_finished")[0]["result"]["denial"]
+        assert denial["reason"] == "DENIAL_REASON_TRADING_HALTED"
+    async with a_minara(data_dir) as minara:
+        state = (await minara.client.call("GET", "/v1/trading"))["trading_state"]
+        assert state["state"] == "TRADING_STATE_HALTED"
+        with pytest.raises(ProblemError):
+            await minara.client.call("POST", "/v1/trading:resume", {"etag": "another"})
+        resumed = await minara.client.call("POST", "/v1/trading:resume", {"etag": state["etag"]})
+        assert resumed["trading_state"]["state"] == "TRADING_STATE_ACTIVE"
+        assert finish_reason(await minara.say("buy $50 of ETH")) == "approval_requested"
+        assert not minara.rows("paper", "SELECT * FROM orders")
+
+
+async def test_a_file_halts_the_installation_with_every_service_dead(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "HALT").write_text("by hand", "utf-8")
+    async with a_minara(data_dir) as minara:
+        events = await minara.say("buy $50 of ETH")
+        denial = named(events, "tool_call_finished")[0]["result"]["denial"]
+        assert denial["reason"] == "DENIAL_REASON_TRADING_HALTED"
+        assert finish_reason(await minara.say("price of BTC")) == "stop"
