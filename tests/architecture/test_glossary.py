@@ -45,9 +45,15 @@ def _identifiers(tree: ast.Module) -> set[str]:
     return names
 
 
+FOREIGN_VOCABULARY = "genai.py"
+"""Names of OpenTelemetry's conventions, which are not ours to choose."""
+
+
 def test_identifiers_use_our_words() -> None:
     wrong: list[str] = []
     for path in SOURCES:
+        if path.name == FOREIGN_VOCABULARY:
+            continue
         for name in _identifiers(parsed(path)):
             folded = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
             wrong += [

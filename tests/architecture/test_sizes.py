@@ -29,7 +29,7 @@ def test_functions_stay_within_the_budget() -> None:
         f"{name_of(path)}:{name}": length(node)
         for path in SOURCES
         for name, node in functions(path)
-        if length(node) > FUNCTION_LINES
+        if length(node) > FUNCTION_LINES and "migrations" not in path.parts
     }
     assert set(over) == set(LONGER_FUNCTIONS), over
 

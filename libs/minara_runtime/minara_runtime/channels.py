@@ -1,7 +1,8 @@
 """Channels to peers: over TCP with keep-alive, limits and retries, or inside this process."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import grpc.aio
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
@@ -13,13 +14,15 @@ from minara_runtime.limits import MAX_MESSAGE_BYTES
 from minara_runtime.peer_channel import PeerChannel
 from minara_runtime.tls import Tls
 
-RETRY_POLICY = {
-    "maxAttempts": 4,
-    "initialBackoff": "0.05s",
-    "maxBackoff": "1s",
-    "backoffMultiplier": 2,
-    "retryableStatusCodes": ["UNAVAILABLE"],
-}
+RETRY_POLICY: Mapping[str, object] = MappingProxyType(
+    {
+        "maxAttempts": 4,
+        "initialBackoff": "0.05s",
+        "maxBackoff": "1s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+)
 """For reads (AIP-194): nothing else retries by itself."""
 
 _KEEP_ALIVE_MS = 30_000
@@ -73,7 +76,7 @@ def service_config(contracts: Iterable[FileDescriptor]) -> str:
         for method in service.methods
         if _is_read(method)
     ]
-    policies = [{"name": names, "retryPolicy": RETRY_POLICY}] if names else []
+    policies = [{"name": names, "retryPolicy": dict(RETRY_POLICY)}] if names else []
     return json.dumps({"methodConfig": policies})
 
 

@@ -25,12 +25,15 @@ LEEWAY = timedelta(seconds=5)
 _MAX_TOKEN_CHARACTERS = 16_384
 _CACHE_SIZE = 4_096
 # Time is checked against our own clock, below.
-_OPTIONS: Options = {
-    "verify_exp": False,
-    "verify_iat": False,
-    "verify_nbf": False,
-    "require": ["iss", "sub", "aud", "iat", "exp", "jti"],
-}
+
+
+def _options() -> Options:
+    return {
+        "verify_exp": False,
+        "verify_iat": False,
+        "verify_nbf": False,
+        "require": ["iss", "sub", "aud", "iat", "exp", "jti"],
+    }
 
 
 def message_sha256(text: str) -> str:
@@ -165,7 +168,7 @@ class GrantVerifier:
                     key.public_key,
                     algorithms=[ALGORITHM],
                     audience=self._audience,
-                    options=_OPTIONS,
+                    options=_options(),
                 ),
             )
         except jwt.PyJWTError:

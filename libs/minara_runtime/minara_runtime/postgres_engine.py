@@ -1,7 +1,8 @@
 """PostgreSQL over asyncpg; synchronous functions run through SQLAlchemy's `run_sync`."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -14,12 +15,14 @@ from minara_runtime.database_errors import is_lost_race, translated, unavailable
 
 T = TypeVar("T")
 
-_SESSION_SETTINGS = {
-    "application_name": "minara",
-    "timezone": "UTC",
-    "lock_timeout": "5s",
-    "idle_in_transaction_session_timeout": "15s",
-}
+_SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "application_name": "minara",
+        "timezone": "UTC",
+        "lock_timeout": "5s",
+        "idle_in_transaction_session_timeout": "15s",
+    }
+)
 _CONNECT_SECONDS = 5
 _POOL_WAIT_SECONDS = 10
 _ATTEMPTS = 5
@@ -37,7 +40,7 @@ class PostgresEngine:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=_POOL_WAIT_SECONDS,
-            connect_args={"server_settings": _SESSION_SETTINGS, "timeout": _CONNECT_SECONDS},
+            connect_args={"server_settings": dict(_SESSION_SETTINGS), "timeout": _CONNECT_SECONDS},
         )
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ")
         self._snapshots = self._engine.execution_options(

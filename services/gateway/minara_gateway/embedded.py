@@ -21,7 +21,15 @@ from minara_runtime.data_folder import DataFolder
 from minara_runtime.grants import GrantSigner, GrantVerifier
 from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.keys import CONFIRMATION, GATEWAY, SERVICES, load_or_create, read_public_keys
+from minara_runtime.keys import (
+    CONFIRMATION,
+    GATEWAY,
+    SERVICES,
+    KeyPair,
+    PublicKeys,
+    load_or_create,
+    read_public_keys,
+)
 from minara_runtime.service import Service, running
 from minara_runtime.telemetry import Telemetry
 from minara_skills import main as skills_main
@@ -76,9 +84,7 @@ async def run_embedded(
     async with AsyncExitStack() as stack:
         for name in SERVICES:
             stack.callback(folder.lock(name).release)
-        keys = {name: load_or_create(folder.keys(name), name) for name in SERVICES}
-        load_or_create(folder.keys(GATEWAY), CONFIRMATION)
-        public = read_public_keys(folder.path / "keys", settings.gateway.trusted_issuers)
+        keys, public = _keys(folder, settings.gateway)
         interceptors = server_interceptors(GrantVerifier(public, clock), telemetry, ids=ids)
 
         async def serve(service: Service) -> grpc.aio.Channel:
@@ -111,12 +117,8 @@ async def run_embedded(
                 failpoint=failpoint,
             )
         )
-        gateway = gateway_main.build(
-            settings.gateway,
-            Channels(orchestrator=orchestrator, workspace=workspace, tools=tools),
-            clock=clock,
-            ids=ids,
-        )
+        channels = Channels(orchestrator=orchestrator, workspace=workspace, tools=tools)
+        gateway = gateway_main.build(settings.gateway, channels, clock=clock, ids=ids)
         stack.push_async_callback(gateway.aclose)
         await gateway.start()
         yield Engine(
@@ -125,9 +127,20 @@ async def run_embedded(
             workspace=workspace,
             skills=skills,
             tools=tools,
-            parts=(
-                *orchestrator_main.describe(settings.orchestrator, model),
-                *tools_main.describe(settings.tools),
-                f"data folder: {settings.gateway.data_dir}",
-            ),
+            parts=_parts(settings, model),
         )
+
+
+def _parts(settings: EmbeddedSettings, model: ChatModel | None) -> tuple[str, ...]:
+    return (
+        *orchestrator_main.describe(settings.orchestrator, model),
+        *tools_main.describe(settings.tools),
+        f"data folder: {settings.gateway.data_dir}",
+    )
+
+
+def _keys(folder: DataFolder, settings: GatewaySettings) -> tuple[dict[str, KeyPair], PublicKeys]:
+    """Every service's own key, and the public keys all of them believe."""
+    keys = {name: load_or_create(folder.keys(name), name) for name in SERVICES}
+    load_or_create(folder.keys(GATEWAY), CONFIRMATION)
+    return keys, read_public_keys(folder.path / "keys", settings.trusted_issuers)

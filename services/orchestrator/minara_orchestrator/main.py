@@ -94,36 +94,47 @@ def build(
         settings.orchestrator_database_url
         or DataFolder(settings.data_dir).database_url("orchestrator")
     )
-    workspace = WorkspaceClient(peers.workspace)
-    skills = SkillsClient(peers.skills)
     tools = ToolsClient(
         peers.tools, lambda: signer.service(service="orchestrator", methods=[LIST_TOOLS_METHOD])
     )
+    skills = SkillsClient(peers.skills)
+    workspace = WorkspaceClient(peers.workspace)
     opening = TurnOpening(workspace, skills, tools)
     bugs = BugReports(ids)
     owner = ids.new()
     store = SqlTurns(database, owner=owner)
     writers = LeasedWriters(database, owner=owner)
+    runner = TurnRunner(
+        opening=opening,
+        steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
+        workspace=workspace,
+        models=OneModel(TracedModel(model or choose_model(settings), telemetry)),
+        limits=Limits(max_steps=settings.max_steps),
+        clock=clock,
+        report_bug=bugs.of_turn,
+        failpoint=failpoint,
+    )
     hub = TurnHub(
         store=store,
         writers=writers,
-        runner=TurnRunner(
-            opening=opening,
-            steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
-            workspace=workspace,
-            models=OneModel(TracedModel(model or choose_model(settings), telemetry)),
-            limits=Limits(max_steps=settings.max_steps),
-            clock=clock,
-            report_bug=bugs.of_turn,
-            failpoint=failpoint,
-        ),
+        runner=runner,
         workspace=workspace,
         encode=encode_event,
         clock=clock,
         report_bug=bugs.of_task,
     )
-    servicer = AgentServicer(hub, PromptRenderer(opening), clock)
+    return _service(
+        AgentServicer(hub, PromptRenderer(opening), clock), hub, store, writers, database
+    )
 
+
+def _service(
+    servicer: AgentServicer,
+    hub: TurnHub,
+    store: SqlTurns,
+    writers: LeasedWriters,
+    database: Database,
+) -> Service:
     async def start() -> None:
         await database.migrate(VERSIONS)
         if database.dialect == "sqlite":

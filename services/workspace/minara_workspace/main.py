@@ -69,21 +69,25 @@ def build(
 
     return Service(
         name="workspace",
-        servicers=(
-            Servicer(
-                full_name="minara.workspace.v1.ContextService",
-                register=lambda server: context_grpc.add_ContextServiceServicer_to_server(
-                    context, server
-                ),
-            ),
-            Servicer(
-                full_name="minara.workspace.v1.SessionService",
-                register=lambda server: session_grpc.add_SessionServiceServicer_to_server(
-                    session, server
-                ),
-            ),
-        ),
+        servicers=_servicers(context, session),
         start=start,
         aclose=aclose,
         jobs=(Job(name="write-heartbeats", run=heartbeats.write_forever),),
+    )
+
+
+def _servicers(context: ContextServicer, session: SessionServicer) -> tuple[Servicer, ...]:
+    return (
+        Servicer(
+            full_name="minara.workspace.v1.ContextService",
+            register=lambda server: context_grpc.add_ContextServiceServicer_to_server(
+                context, server
+            ),
+        ),
+        Servicer(
+            full_name="minara.workspace.v1.SessionService",
+            register=lambda server: session_grpc.add_SessionServiceServicer_to_server(
+                session, server
+            ),
+        ),
     )
