@@ -77,6 +77,8 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
+    if isinstance(error.__cause__, MinaraError):  # the body was refused while it was read
+        return problem(error.__cause__, instance=request.url.path)
     if error.status_code == 404:
         return problem(NotFound("no such route"), instance=request.url.path)
     refusal = InvalidRequest(str(error.detail), reason=ErrorReason.REQUEST_INVALID)

@@ -1,0 +1,76 @@
+"""The terminal chat, over the same HTTP as everybody else."""
+
+import re
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from minara_gateway.repl import Repl
+from support.minara import Minara, a_minara
+
+
+class Lines:
+    """Implements LineSource; a line may be made from what was shown so far."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+
+    async def read(self, prompt: str) -> str | None:
+        return self._lines.pop(0) if self._lines else None
+
+
+async def talk(minara: Minara, *lines: str) -> str:
+    console = Console(file=StringIO(), width=200, no_color=True)
+    traced: list[str] = []
+    repl = Repl(minara.client, console, print_trace=traced.append)
+    await repl.run(Lines(*lines))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue() + "".join(f"<trace {turn_id}>" for turn_id in traced)
+
+
+async def test_a_purchase_by_a_typed_yes(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        shown = await talk(minara, "buy $50 of ETH", "yes", "my portfolio", "/trace")
+        assert shown.index("nothing was executed") < shown.index("PAPER — executed: bought")
+        assert "ETH" in shown.rpartition("get_portfolio")[2]
+        assert re.search(r"<trace [0-9a-f-]{36}>", shown)
+        assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+
+
+async def test_a_code_decides_where_a_typed_word_does_not(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        shown = await talk(minara, "buy $50 of ETH", "price of BTC", "yes", "/pending")
+        code = re.search(r"/confirm ([A-Z2-7]{4})", shown)
+        assert code is not None
+        assert not minara.rows("paper", "SELECT * FROM orders")
+        assert "ACTION_NOT_FOUND" in await talk(minara, "/confirm ZZZZ")
+        decided = await talk(minara, f"/confirm {code[1]}")
+        assert "PAPER — executed: bought" in decided
+        assert "ACTION_NOT_FOUND" in await talk(minara, f"/confirm {code[1]}")
+        assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+
+
+async def test_stop_and_resume(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        shown = await talk(minara, "/stop", "buy $50 of ETH", "/resume", "/state")
+        assert "TRADING_STATE_HALTED" in shown
+        assert "✗" in shown
+        assert "TRADING_STATE_ACTIVE" in shown
+
+
+async def test_what_is_no_command_is_said_and_the_chat_goes_on(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        shown = await talk(
+            minara,
+            "/nonsense",
+            "/__class__",
+            "",
+            "/help",
+            "/new",
+            "/sessions",
+            "/quit",
+            "never read",
+        )
+        assert "no command /nonsense" in shown
+        assert "/confirm CODE" in shown
