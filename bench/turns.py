@@ -6,7 +6,7 @@ design has it, traces to a file.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ TURNS_PER_SESSION = 10
 
 
 @contextmanager
-def counting_commits(counts: Counter[str]) -> Iterator[None]:
+def counting_commits(counts: Counter[str]) -> Generator[None]:
     """Count transactions while the body runs; reads are not commits."""
     original = Database.transaction
 
@@ -36,11 +36,11 @@ def counting_commits(counts: Counter[str]) -> Iterator[None]:
         counts["commits"] += 1
         return await original(self, fn, **options)
 
-    Database.transaction = counted  # type: ignore[method-assign,assignment]
+    Database.transaction = counted
     try:
         yield
     finally:
-        Database.transaction = original  # type: ignore[method-assign]
+        Database.transaction = original
 
 
 async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:

@@ -5,14 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from support.minara import Minara, a_minara
 
 UNKNOWN = "0190aaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa"
 
 
-@pytest.fixture
-async def minara(tmp_path: Path) -> AsyncGenerator[Minara]:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def minara(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Minara]:
+    """One for the whole file: what is refused stores nothing, so the tests cannot meet."""
+    async with a_minara(tmp_path_factory.mktemp("input") / "data") as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fresh(tmp_path: Path) -> AsyncGenerator[Minara]:
+    """One for a test that stores something."""
     async with a_minara(tmp_path / "data") as running:
         yield running
 
@@ -97,7 +109,7 @@ ROUTES = [
 ]
 
 
-def test_the_table_of_routes_is_whole(minara: Minara) -> None:
+async def test_the_table_of_routes_is_whole(minara: Minara) -> None:
     served = {
         (method, getattr(route, "path", ""))
         for route in minara.engine.gateway.app.routes
@@ -169,8 +181,8 @@ async def test_a_simple_cross_site_post_never_reaches_a_route(minara: Minara, ki
     assert nothing_is_stored(minara)
 
 
-async def test_our_own_page_may_post(minara: Minara) -> None:
-    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+async def test_our_own_page_may_post(fresh: Minara) -> None:
+    async with fresh.http(Authorization=f"Bearer {fresh.token}") as http:
         response = await http.post(
             "/v1/chat",
             json={"message": "price of BTC"},
@@ -186,11 +198,11 @@ async def test_an_unknown_turn_is_not_found(minara: Minara) -> None:
     assert response.json()["reason"] == "TURN_NOT_FOUND"
 
 
-async def test_secrets_in_a_message_reach_no_store(minara: Minara) -> None:
+async def test_secrets_in_a_message_reach_no_store(fresh: Minara) -> None:
     key = "sk-ant-api03-" + "A" * 40
-    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+    async with fresh.http(Authorization=f"Bearer {fresh.token}") as http:
         response = await http.post("/v1/chat", json={"message": f"my key is {key}, price of BTC"})
     assert response.json()["notices"]
     for service in ("workspace", "orchestrator", "tools", "skills"):
-        for file in minara.data_dir.glob(f"{service}.db*"):
+        for file in fresh.data_dir.glob(f"{service}.db*"):
             assert key.encode() not in file.read_bytes(), file.name

@@ -107,7 +107,7 @@ async def test_a_purchase_waits_for_a_yes_and_is_executed_once(
     assert action["state"] == "ACTION_STATE_PENDING"
     assert action["solicited"] is True
     assert Decimal(action["order"]["max_spend"]["value"]) == 50
-    assert not minara.rows("paper", "SELECT * FROM orders")
+    assert not minara.rows("paper", "SELECT * FROM paper_orders")
 
     told = await minara.say(words.yes)
     assert is_well_formed(told)
@@ -117,7 +117,7 @@ async def test_a_purchase_waits_for_a_yes_and_is_executed_once(
     spent = Decimal(decided["action"]["outcome"]["spent"]["value"])
     assert 0 < spent <= 50
     assert tools_called(told) == []
-    orders = minara.rows("paper", "SELECT * FROM orders")
+    orders = minara.rows("paper", "SELECT * FROM paper_orders")
     assert len(orders) == 1
     stored = minara.rows("tools", "SELECT state FROM pending_actions")
     assert [row["state"] for row in stored] == ["done"]
@@ -126,7 +126,7 @@ async def test_a_purchase_waits_for_a_yes_and_is_executed_once(
 
     again = await minara.say(words.yes)
     assert named(again, "action_decided") == []
-    assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+    assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
 
     held = await minara.say(words.portfolio)
     assert tools_called(held) == ["get_portfolio"]
@@ -140,7 +140,7 @@ async def test_a_refusal_rejects_for_good(minara: Minara, words: Words) -> None:
     assert named(told, "action_decided")[0]["decision"] == "DECISION_REJECT"
     revived = await minara.say(words.yes, shown_action_id=action_id)
     assert named(revived, "action_decided") == []
-    assert not minara.rows("paper", "SELECT * FROM orders")
+    assert not minara.rows("paper", "SELECT * FROM paper_orders")
 
 
 async def test_an_analysis_runs_no_money_tool(minara: Minara, words: Words) -> None:

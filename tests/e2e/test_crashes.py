@@ -84,7 +84,7 @@ async def test_a_confirmed_move_happens_at_most_once_and_is_known(
         repeated = await alive.client.call("POST", f"{path}:confirm", body)
         assert repeated["state"] == MONEY_POINTS[point]
         assert repeated["outcome"] == after["outcome"]
-    orders = rows(data_dir, "paper", "SELECT * FROM orders")
+    orders = rows(data_dir, "paper", "SELECT * FROM paper_orders")
     assert len(orders) == (1 if MONEY_POINTS[point] == "ACTION_STATE_DONE" else 0)
 
 

@@ -30,7 +30,7 @@ async def test_a_halt_stops_what_waits_and_what_comes(tmp_path: Path) -> None:
         resumed = await minara.client.call("POST", "/v1/trading:resume", {"etag": state["etag"]})
         assert resumed["trading_state"]["state"] == "TRADING_STATE_ACTIVE"
         assert finish_reason(await minara.say("buy $50 of ETH")) == "approval_requested"
-        assert not minara.rows("paper", "SELECT * FROM orders")
+        assert not minara.rows("paper", "SELECT * FROM paper_orders")
 
 
 async def test_a_file_halts_the_installation_with_every_service_dead(tmp_path: Path) -> None:

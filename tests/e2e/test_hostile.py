@@ -31,7 +31,7 @@ BUY = {
 
 
 def nothing_moved(minara: Minara) -> bool:
-    return not minara.rows("paper", "SELECT * FROM orders")
+    return not minara.rows("paper", "SELECT * FROM paper_orders")
 
 
 async def test_a_page_that_says_buy_and_a_model_that_obeys_move_nothing(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_decision_needs_the_hash_that_was_shown(tmp_path: Path) -> None:
         assert answer["state"] == "ACTION_STATE_DONE"
         again = await minara.client.call("POST", path, {"action_hash": action["action_hash"]})
         assert again["outcome"] == answer["outcome"]
-        assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+        assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
         reject = path.replace(":confirm", ":reject")
         with pytest.raises(ProblemError) as other:
             await minara.client.call("POST", reject, {"action_hash": action["action_hash"]})
@@ -172,6 +172,15 @@ class HostileOrchestrator(agent_grpc.AgentServiceServicer):
         for sequence, event in enumerate(events, start=1):
             event.sequence = sequence
             yield agent_pb.RunTurnResponse(events=[event])
+
+    async def RenderPrompt(
+        self,
+        request: agent_pb.RenderPromptRequest,
+        context: grpc.aio.ServicerContext[
+            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
+        ],
+    ) -> agent_pb.RenderPromptResponse:
+        return agent_pb.RenderPromptResponse()
 
 
 async def test_a_false_preview_is_never_what_a_person_sees(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 import base64
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
+import pytest_asyncio
 from cryptography.hazmat.primitives import serialization
 
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
@@ -33,13 +33,16 @@ SETS = ("read", "trade")
 USER = "local"
 
 
-@pytest.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
 def key() -> KeyPair:
     return generate("partner")
 
 
-@pytest.fixture
-async def minara(tmp_path: Path, key: KeyPair) -> AsyncGenerator[Minara]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def minara(tmp_path_factory: pytest.TempPathFactory, key: KeyPair) -> AsyncGenerator[Minara]:
     der = key.public_key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -50,7 +53,9 @@ async def minara(tmp_path: Path, key: KeyPair) -> AsyncGenerator[Minara]:
         tool_sets=SETS,
         ceiling=3,
     )
-    async with a_minara(tmp_path / "data", trusted_issuers=(issuer,)) as running:
+    async with a_minara(
+        tmp_path_factory.mktemp("clients") / "data", trusted_issuers=(issuer,)
+    ) as running:
         yield running
 
 
@@ -141,7 +146,7 @@ async def test_a_trusted_client_runs_a_turn_and_cannot_confirm(
                 ),
                 metadata=with_grant(grant),
             )
-    assert not minara.rows("paper", "SELECT * FROM orders")
+    assert not minara.rows("paper", "SELECT * FROM paper_orders")
 
 
 async def test_a_stranger_with_a_key_of_their_own_is_nobody(minara: Minara) -> None:

@@ -35,20 +35,20 @@ async def test_a_purchase_by_a_typed_yes(tmp_path: Path) -> None:
         assert shown.index("nothing was executed") < shown.index("PAPER — executed: bought")
         assert "ETH" in shown.rpartition("get_portfolio")[2]
         assert re.search(r"<trace [0-9a-f-]{36}>", shown)
-        assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+        assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
 
 
 async def test_a_code_decides_where_a_typed_word_does_not(tmp_path: Path) -> None:
     async with a_minara(tmp_path / "data") as minara:
         shown = await talk(minara, "buy $50 of ETH", "price of BTC", "yes", "/pending")
-        code = re.search(r"/confirm ([A-Z2-7]{4})", shown)
+        code = re.search(r"or /confirm ([A-Z2-7]{4})", shown)
         assert code is not None
-        assert not minara.rows("paper", "SELECT * FROM orders")
+        assert not minara.rows("paper", "SELECT * FROM paper_orders")
         assert "ACTION_NOT_FOUND" in await talk(minara, "/confirm ZZZZ")
         decided = await talk(minara, f"/confirm {code[1]}")
         assert "PAPER — executed: bought" in decided
         assert "ACTION_NOT_FOUND" in await talk(minara, f"/confirm {code[1]}")
-        assert len(minara.rows("paper", "SELECT * FROM orders")) == 1
+        assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
 
 
 async def test_stop_and_resume(tmp_path: Path) -> None:

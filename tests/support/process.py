@@ -14,7 +14,7 @@ from minara_gateway.serving import SOCKET_FILE
 from support.eventually import eventually
 
 MINARA = Path(sys.executable).parent / "minara"
-START_SECONDS = 60.0
+START_SECONDS = 30.0
 
 
 @dataclass

@@ -116,3 +116,11 @@ class DenialReason(StrEnum):
     CLOCK_SKEW = "CLOCK_SKEW"
     URL_NOT_SEEN = "URL_NOT_SEEN"
     CONFIRMATION_REQUIRED = "CONFIRMATION_REQUIRED"
+
+
+def error_reason(name: str) -> ErrorReason:
+    """The reason of that name, or INTERNAL for one that this version does not know."""
+    try:
+        return ErrorReason(name)
+    except ValueError:
+        return ErrorReason.INTERNAL

@@ -14,7 +14,7 @@ from minara.agent.v1 import event_pb2 as event_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara_core.errors import InternalError, InvalidRequest, MinaraError, NotFound, Unavailable
 from minara_core.ids import IdSource, turn_id_for
-from minara_core.reasons import ErrorReason
+from minara_core.reasons import ErrorReason, error_reason
 from minara_core.taxonomy import Origin, Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ChatBody, PromptBody
@@ -203,7 +203,7 @@ async def reply_of(turn: RunningTurn) -> dict[str, Any]:
 
 def failure_of(failed: event_pb.TurnFailed, turn_id: str) -> MinaraError:
     """A failed turn as the error whose status fits its reason."""
-    reason = ErrorReason(failed.reason) if failed.reason in ErrorReason else ErrorReason.INTERNAL
+    reason = error_reason(failed.reason)
     kinds: dict[ErrorReason, type[MinaraError]] = {
         ErrorReason.SESSION_NOT_FOUND: NotFound,
         ErrorReason.ACTION_NOT_FOUND: NotFound,

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from minara_core.errors import MinaraError
 from minara_gateway.client import GatewayClient
-from minara_gateway.embedded import EmbeddedSettings
-from minara_gateway.engine import Attached, attach, find_running, read_settings, start
+from minara_gateway.embedded import EmbeddedSettings, read_settings
+from minara_gateway.engine import Attached, attach, find_running, start
 from minara_gateway.repl import Repl
 from minara_gateway.terminal import PipedLines, TerminalLines
 from minara_gateway.trace_view import trace_tree

@@ -10,7 +10,7 @@ import httpx
 from httpx_sse import aconnect_sse
 
 from minara_core.errors import InternalError, MinaraError, NotFound, Unavailable
-from minara_core.reasons import ErrorReason
+from minara_core.reasons import error_reason
 
 CONNECT_SECONDS = 2.0
 
@@ -28,10 +28,9 @@ class ProblemError(MinaraError):
     """A problem document, as the gateway sent it."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
-        reason = str(body.get("reason", ""))
         super().__init__(
             str(body.get("detail", f"HTTP {status}")),
-            reason=ErrorReason(reason) if reason in ErrorReason else ErrorReason.INTERNAL,
+            reason=error_reason(str(body.get("reason", ""))),
             metadata=cast("dict[str, str]", body.get("metadata", {})),
         )
         self.status = status
@@ -86,6 +85,8 @@ class GatewayClient:
                     content = await source.response.aread()
                     _raise_for_problem(source.response.status_code, content)
                 async for message in source.aiter_sse():
+                    if not message.data:
+                        continue  # a retry hint alone
                     event = _event(message.event, message.id, message.data)
                     yield event
                     if event.name in {"turn_completed", "turn_failed", "turn_cancelled"}:
@@ -102,7 +103,7 @@ def _http(url: str, token: str, transport: httpx.AsyncHTTPTransport) -> httpx.As
     return httpx.AsyncClient(
         base_url=url,
         transport=transport,
-        headers={"Authorization": f"Bearer {token}"},
+        headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         trust_env=False,
     )

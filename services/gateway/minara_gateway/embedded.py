@@ -15,7 +15,6 @@ from minara_gateway.peers import Channels
 from minara_gateway.settings import GatewaySettings
 from minara_llm.model import ChatModel
 from minara_orchestrator import main as orchestrator_main
-from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime.channels import connect_in_process
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.grants import GrantSigner, GrantVerifier
@@ -31,13 +30,11 @@ from minara_runtime.keys import (
     read_public_keys,
 )
 from minara_runtime.service import Service, running
+from minara_runtime.settings import read
 from minara_runtime.telemetry import Telemetry
 from minara_skills import main as skills_main
-from minara_skills.settings import SkillsSettings
 from minara_tools import main as tools_main
-from minara_tools.settings import ToolsSettings
 from minara_workspace import main as workspace_main
-from minara_workspace.settings import WorkspaceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +42,23 @@ class EmbeddedSettings:
     """Each service's own settings; all of them name the same data folder."""
 
     gateway: GatewaySettings
-    orchestrator: OrchestratorSettings
-    skills: SkillsSettings
-    tools: ToolsSettings
-    workspace: WorkspaceSettings
+    orchestrator: orchestrator_main.OrchestratorSettings
+    skills: skills_main.SkillsSettings
+    tools: tools_main.ToolsSettings
+    workspace: workspace_main.WorkspaceSettings
+
+
+def read_settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
+    """All services' settings from the environment. Raises SettingsError."""
+    changes: dict[str, object] = {"port": port, "host": host}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return EmbeddedSettings(
+        gateway=read(GatewaySettings).model_copy(update=given),
+        orchestrator=read(orchestrator_main.OrchestratorSettings),
+        skills=read(skills_main.SkillsSettings),
+        tools=read(tools_main.ToolsSettings),
+        workspace=read(workspace_main.WorkspaceSettings),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

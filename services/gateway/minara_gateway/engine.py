@@ -12,13 +12,8 @@ from minara_gateway.client import GatewayClient
 from minara_gateway.embedded import EmbeddedSettings, run_embedded
 from minara_gateway.main import TOKEN_FILE
 from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
-from minara_gateway.settings import GatewaySettings
-from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime import telemetry
 from minara_runtime.settings import Settings, read
-from minara_skills.settings import SkillsSettings
-from minara_tools.settings import ToolsSettings
-from minara_workspace.settings import WorkspaceSettings
 
 
 class FailpointSettings(Settings):
@@ -26,23 +21,6 @@ class FailpointSettings(Settings):
 
     failpoint: str | None = None
     failpoint_file: str | None = None
-
-
-def read_settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
-    """All services' settings from the environment. Raises SettingsError."""
-    gateway = read(GatewaySettings)
-    changes: dict[str, object] = {}
-    if port is not None:
-        changes["port"] = port
-    if host is not None:
-        changes["host"] = host
-    return EmbeddedSettings(
-        gateway=gateway.model_copy(update=changes),
-        orchestrator=read(OrchestratorSettings),
-        skills=read(SkillsSettings),
-        tools=read(ToolsSettings),
-        workspace=read(WorkspaceSettings),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ class TokenListing:
     symbol: str
     name: str
     asset_class: str
+    source: str
 
 
 class MarketData(Protocol):
@@ -76,8 +77,10 @@ class Balance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VenueQuote:
-    """What a market order of `quantity` base would do now. `receipt` and `fee` are in their
-    assets; `price_impact` is a fraction."""
+    """What a market order would do now. `quantity` is what the book holds of the base quantity
+    asked for. `cost` is all that leaves the account, `receipt` all that arrives: a fee charged in
+    the quote asset is in a purchase's cost and off a sale's receipt. `receipt` and `fee` are in
+    their assets; `price_impact` is a fraction, average against best price."""
 
     instrument: str
     side: Side

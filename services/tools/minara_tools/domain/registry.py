@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from minara_core.actions import ActionPreview, PlacedOrder, ResolvedOrder
 from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
+from minara_core.lexicon_terms import Direction
 from minara_core.taxonomy import TOOL_SETS, Origin, PermissionTier
 from minara_core.tooling import Executor, ToolDefinition, dump_json
 
@@ -49,7 +50,8 @@ class ToolEntry:
     unless the orchestrator runs it.
 
     `arguments` forbids extra fields. `check` returns what is missing for the tool to work here, or
-    None. `untrusted_output` is false only for answers made wholly from our own books.
+    None. `untrusted_output` is false only for answers made wholly from our own books. `direction`
+    is what a money tool does in the words of a person; without it every call of it is refused.
     """
 
     name: str
@@ -65,6 +67,7 @@ class ToolEntry:
     untrusted_output: bool = True
     executor: Executor = Executor.TOOLS
     timeout_seconds: float = 20.0
+    direction: Direction | None = None
 
     @property
     def is_fund_moving(self) -> bool:

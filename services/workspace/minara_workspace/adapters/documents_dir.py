@@ -5,10 +5,13 @@ that the prompt shows. File work runs in a thread, because it blocks.
 """
 
 import asyncio
+import hashlib
 import os
+import re
 import stat
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
 from minara_core.ids import SINGLE_USER, IdSource, UserId
 from minara_workspace.domain.document import (
@@ -21,6 +24,7 @@ from minara_workspace.domain.document import (
 from minara_workspace.domain.heartbeat import Heartbeat, render, schedule_raw
 
 _CACHED_PAGES = 256
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.@-]{0,63}")
 
 
 class DocumentFolders:
@@ -56,42 +60,67 @@ class DocumentFolders:
             self._seeded.add(user_id)
 
     async def write_heartbeat(self, user_id: UserId, heartbeat: Heartbeat) -> None:
-        path = self._root(user_id) / HEARTBEAT_DOCUMENT
-        await asyncio.to_thread(_rewrite_heartbeat, path, heartbeat, self._ids.new())
+        root = self._root(user_id)
+        await asyncio.to_thread(_rewrite_heartbeat, root, heartbeat, self._ids.new())
 
     async def put_aside(self, user_id: UserId, name: str, new_name: str) -> None:
         root = self._root(user_id)
         await asyncio.to_thread(_put_aside, root / name, root / new_name)
 
     def _root(self, user_id: UserId) -> Path:
-        return self._own if user_id == SINGLE_USER else self._others / user_id
+        return self._own if user_id == SINGLE_USER else self._others / _folder_of(user_id)
+
+
+class _Refused(OSError):
+    """A page that may not be opened; the text says why."""
+
+
+def _folder_of(user_id: UserId) -> str:
+    """A folder name that is the id where it can be, and can never lead elsewhere."""
+    if _FOLDER_NAME.fullmatch(user_id):
+        return user_id
+    return f"id-{hashlib.sha256(user_id.encode()).hexdigest()}"
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_mode, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def _target(root: Path, name: str) -> Path:
+    """Where a page lies, links followed. Raises _Refused when that is not inside `root`."""
+    try:
+        target = (root / name).resolve()
+    except RuntimeError as error:
+        raise _Refused(f"{name} is a link to itself") from error
+    if not target.is_relative_to(root.resolve()):
+        raise _Refused(f"{name} is a link out of the workspace")
+    return target
+
+
+def _open_page(target: Path, name: str) -> BinaryIO:
+    """Raises FileNotFoundError, or _Refused for what is no regular file of at most 2 MiB."""
+    descriptor = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+        os.close(descriptor)
+        is_file = stat.S_ISREG(status.st_mode)
+        why = f"over {MAX_BYTES} bytes" if is_file else "not a regular file"
+        raise _Refused(f"{name} is {why}")
+    return os.fdopen(descriptor, "rb")
+
+
 def _read_page(root: Path, name: str) -> Document:
     try:
-        target = (root / name).resolve(strict=True)
-        if not target.is_relative_to(root.resolve()):
-            return Document(
-                name=name, text="", notice=f"[{name} is a link out of the workspace: not read]"
-            )
-        descriptor = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with _open_page(_target(root, name), name) as file:
+            return Document(name=name, text=file.read(MAX_BYTES).decode("utf-8", "replace"))
     except FileNotFoundError:
-        return Document(name=name, text="")
-    except (OSError, RuntimeError):
+        is_dangling = (root / name).is_symlink()
+        notice = f"[{name} is a link to nothing: not read]" if is_dangling else ""
+        return Document(name=name, text="", notice=notice)
+    except _Refused as error:
+        return Document(name=name, text="", notice=f"[{error}: not read]")
+    except OSError:
         return Document(name=name, text="", notice=f"[{name} could not be read]")
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return Document(name=name, text="", notice=f"[{name} is not a regular file: not read]")
-        if status.st_size > MAX_BYTES:
-            return Document(
-                name=name, text="", notice=f"[{name} is over {MAX_BYTES} bytes: not read]"
-            )
-        return Document(name=name, text=file.read(MAX_BYTES).decode("utf-8", "replace"))
 
 
 def _seed(root: Path) -> None:
@@ -108,19 +137,21 @@ def _seed(root: Path) -> None:
             file.write(template)
 
 
-def _rewrite_heartbeat(path: Path, heartbeat: Heartbeat, draft_name: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _rewrite_heartbeat(root: Path, heartbeat: Heartbeat, draft_name: str) -> None:
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = _target(root, HEARTBEAT_DOCUMENT)
     try:
-        schedule = schedule_raw(path.read_bytes())
+        with _open_page(target, HEARTBEAT_DOCUMENT) as file:
+            page = file.read(MAX_BYTES)
     except FileNotFoundError:
-        schedule = schedule_raw(b"")
-    draft = path.with_name(f".{path.name}.{draft_name}")
+        page = b""
+    draft = target.with_name(f".{target.name}.{draft_name}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(render(heartbeat, schedule))
+        file.write(render(heartbeat, schedule_raw(page)))
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(path)
+    draft.replace(target)
 
 
 def _put_aside(path: Path, new_path: Path) -> None:

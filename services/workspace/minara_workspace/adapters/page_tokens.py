@@ -3,15 +3,24 @@
 import base64
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from minara_core.errors import InvalidRequest
+
+_LONGEST_NUMBER = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     name: str
     time: datetime
+
+    @property
+    def number(self) -> int:
+        """`name` as a place in a numbered list. Raises InvalidRequest when it is none."""
+        if not self.name.isdecimal() or len(self.name) > _LONGEST_NUMBER:
+            raise _foreign()
+        return int(self.name)
 
 
 def encode_token(name: str, time: datetime) -> str:
@@ -27,9 +36,11 @@ def decode_token(token: str) -> Place | None:
         name, time = json.loads(base64.urlsafe_b64decode(token.encode("ascii")))
         place = Place(name=str(name), time=datetime.fromisoformat(time))
     except (ValueError, TypeError) as error:
-        raise InvalidRequest(
-            "this page_token is not ours", metadata={"field": "page_token"}
-        ) from error
-    if place.time.tzinfo is None:
-        raise InvalidRequest("this page_token is not ours", metadata={"field": "page_token"})
+        raise _foreign() from error
+    if place.time.utcoffset() != timedelta(0):
+        raise _foreign()
     return place
+
+
+def _foreign() -> InvalidRequest:
+    return InvalidRequest("this page_token is not ours", metadata={"field": "page_token"})

@@ -78,13 +78,22 @@ _TURNS_AFTER = (
     .order_by(TURNS.c.turn_number)
     .limit(sa.bindparam("size"))
 )
-_RANKED = sa.select(
-    TURNS,
-    sa.func.row_number()
-    .over(partition_by=TURNS.c.user_id, order_by=TURNS.c.commit_time.desc())
-    .label("rank"),
-).subquery()
-_LATEST_PER_USER = sa.select(_RANKED).where(_RANKED.c.rank == 1)
+_RANKED = (
+    sa.select(
+        SESSIONS.c.latest_turn_id,
+        sa.func.row_number()
+        .over(
+            partition_by=SESSIONS.c.user_id,
+            order_by=[SESSIONS.c.update_time.desc(), SESSIONS.c.session_id.desc()],
+        )
+        .label("rank"),
+    )
+    .where(SESSIONS.c.turn_count > 0)
+    .subquery()
+)
+_LATEST_PER_USER = (
+    sa.select(TURNS).join(_RANKED, TURNS.c.turn_id == _RANKED.c.latest_turn_id)
+).where(_RANKED.c.rank == 1)
 
 
 class SqlSessions:
@@ -142,6 +151,7 @@ class SqlSessions:
             session = _check_owner(lock_row(connection, statement), record.user_id)
             standing = connection.execute(_TURN, {"turn": record.turn_id}).mappings().first()
             if standing is not None:
+                _check_session(standing, record)
                 return Recorded(turn=_turn(standing), is_new=False)
             if record.epoch < session.epoch:
                 raise Conflict(
@@ -180,7 +190,7 @@ class SqlSessions:
         self, session_id: SessionId, user_id: UserId, *, size: int, token: str
     ) -> Page:
         place = decode_token(token)
-        after = int(place.name) if place is not None else 0
+        after = place.number if place is not None else 0
 
         def read(connection: sa.Connection) -> list[Any]:
             _owned(connection, session_id, user_id)
@@ -210,6 +220,15 @@ def _check_owner(row: Any, user_id: UserId) -> Any:
     if row is None or row.user_id != user_id:
         raise NotFound("no such session", reason=ErrorReason.SESSION_NOT_FOUND)
     return row
+
+
+def _check_session(standing: Any, record: TurnRecord) -> None:
+    if standing["session_id"] != record.session_id:
+        raise Conflict(
+            "this turn is recorded in another session",
+            reason=ErrorReason.IDEMPOTENCY_KEY_REUSED,
+            metadata={"turn_id": record.turn_id},
+        )
 
 
 def _freeze(connection: sa.Connection, session_id: SessionId, blocks: FrozenBlocks) -> None:

@@ -1,0 +1,150 @@
+"""Chat Completions' stream of chunks as ModelEvents, and what is kept of it for replay."""
+
+import json
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from minara_core.events import TokenUsage
+from minara_llm.model import (
+    FailureKind,
+    ModelEvent,
+    ModelStop,
+    ModelText,
+    ModelThinking,
+    ModelToolCall,
+    ModelUsage,
+    StopReason,
+)
+from minara_llm.prices import priced
+from minara_llm.provider_state import dump_state
+from minara_llm.wire_errors import failure
+
+_STOPS = MappingProxyType(
+    {
+        "tool_calls": StopReason.TOOL_CALLS,
+        "function_call": StopReason.TOOL_CALLS,
+        "length": StopReason.MAX_TOKENS,
+        "content_filter": StopReason.REFUSAL,
+    }
+)
+_THINKING = ("reasoning_content", "reasoning")
+"""Where compatible servers put a model's thinking; OpenAI's own keeps it to itself here."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call while its fragments arrive."""
+
+    index: int
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+    @property
+    def is_readable(self) -> bool:
+        try:
+            json.loads(self.arguments or "{}")
+        except ValueError:
+            return False
+        return bool(self.name)
+
+
+@dataclass(slots=True, kw_only=True)
+class ChatReply:
+    """Takes the chunks of one stream in order; `finish` says the rest.
+
+    Calls are told at the end: nothing before it says that the last fragment of one has come.
+    """
+
+    provider: str
+    model: str
+    stop: str | None = None
+    has_refused: bool = False
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    calls: list[_Call] = field(default_factory=list[_Call])
+
+    def take(self, chunk: Any) -> list[ModelEvent]:
+        """What the chunk adds. Raises ModelFailure for one that fits nowhere."""
+        try:
+            return self._take(chunk)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise failure(self.provider, FailureKind.MALFORMED_STREAM) from error
+
+    def _take(self, chunk: Any) -> list[ModelEvent]:
+        if getattr(chunk, "usage", None) is not None:
+            self._count(chunk.usage)
+        events: list[ModelEvent] = []
+        for choice in chunk.choices or ():
+            if choice.index:
+                continue
+            self.stop = getattr(choice, "finish_reason", None) or self.stop
+            if choice.delta is not None:
+                events += self._say(choice.delta)
+        return events
+
+    def finish(self) -> list[ModelEvent]:
+        """The calls, usage, and the stop. Raises ModelFailure when the stream broke off."""
+        if self.stop is None:
+            raise failure(self.provider, FailureKind.MALFORMED_STREAM)
+        reason = _STOPS.get(self.stop, StopReason.END)
+        if self.has_refused:
+            reason = StopReason.REFUSAL
+        if reason is StopReason.MAX_TOKENS:
+            # A call that the limit cut in half must never run, nor be replayed.
+            self.calls = [call for call in self.calls if call.is_readable]
+        elif reason is not StopReason.REFUSAL:
+            reason = StopReason.TOOL_CALLS if self.calls else StopReason.END
+        told: list[ModelEvent] = [
+            ModelToolCall(name=call.name, arguments_json=call.arguments or "{}")
+            for call in self.calls
+        ]
+        spent = ModelUsage(usage=priced(self.model, self.usage, TokenUsage()))
+        return [*told, spent, ModelStop(reason=reason, provider_state=self._state())]
+
+    def _say(self, delta: Any) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        thinking = next((text for name in _THINKING if (text := getattr(delta, name, None))), "")
+        if thinking and isinstance(thinking, str):
+            events.append(ModelThinking(text=thinking))
+        if delta.content:
+            events.append(ModelText(text=delta.content))
+        if getattr(delta, "refusal", None):
+            self.has_refused = True
+            events.append(ModelText(text=delta.refusal))
+        for fragment in delta.tool_calls or ():
+            self._grow(fragment)
+        return events
+
+    def _grow(self, fragment: Any) -> None:
+        call = self._call_of(fragment)
+        call.call_id = fragment.id or call.call_id
+        if fragment.function is not None:
+            call.name = call.name or fragment.function.name or ""
+            call.arguments += fragment.function.arguments or ""
+
+    def _call_of(self, fragment: Any) -> _Call:
+        """The call a fragment belongs to. Some servers give every call the index 0, or none: then
+        a new id begins a new call."""
+        index = getattr(fragment, "index", None)
+        known = [call for call in self.calls if index is None or call.index == index]
+        last = known[-1] if known else None
+        if last is None or (fragment.id and last.call_id and fragment.id != last.call_id):
+            last = _Call(index=len(self.calls) if index is None else index)
+            self.calls.append(last)
+        return last
+
+    def _count(self, usage: Any) -> None:
+        details = getattr(usage, "prompt_tokens_details", None)
+        self.usage = TokenUsage(
+            input_tokens=usage.prompt_tokens or 0,
+            output_tokens=usage.completion_tokens or 0,
+            cache_read_tokens=getattr(details, "cached_tokens", None) or 0,
+            cache_write_tokens=getattr(details, "cache_write_tokens", None) or 0,
+        )
+
+    def _state(self) -> str:
+        ids = [call.call_id for call in self.calls]
+        # Ids that are missing or repeat cannot tell results apart; those made by position can.
+        is_telling = all(ids) and len(set(ids)) == len(ids)
+        return dump_state(self.provider, self.model, {"tool_call_ids": ids} if is_telling else {})

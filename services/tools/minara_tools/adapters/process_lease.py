@@ -1,0 +1,37 @@
+"""The lease by which a process says that it lives and minds the orders it sends."""
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from minara_core.clock import pause
+from minara_runtime.database import Database
+from minara_runtime.lease_table import LEASES
+from minara_runtime.leases import Leases
+from minara_runtime.statements import DatabaseClock
+
+LIFETIME = timedelta(seconds=15)
+RENEW_EVERY = timedelta(seconds=4)
+
+PROCESS_LEASE = "process:"
+
+_EXPIRE_ALL = sa.update(LEASES).values(owner="", expire_time=DatabaseClock())
+
+
+class ProcessLease:
+    def __init__(self, database: Database, *, owner: str) -> None:
+        self._database = database
+        self._name = PROCESS_LEASE + owner
+        self._leases = Leases(database, owner=owner)
+
+    async def begin(self) -> None:
+        """Say that this process lives. Alone on an SQLite file, it also ends all older leases."""
+        if self._database.dialect == "sqlite":
+            await self._database.transaction(lambda c: c.execute(_EXPIRE_ALL))
+        await self._leases.acquire(self._name, LIFETIME)
+
+    async def stay_alive(self) -> None:
+        """Say so again and again; runs until cancelled."""
+        while True:
+            await pause(RENEW_EVERY.total_seconds())
+            await self._leases.acquire(self._name, LIFETIME)

@@ -1,0 +1,276 @@
+"""The turn ledger: turns, their sessions' epochs, and what each has used and read."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from minara_core.actions import ActionState
+from minara_core.errors import Conflict, NotFound
+from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
+from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Origin, PermissionTier
+from minara_core.tooling import ToolResult
+from minara_runtime.database import Database
+from minara_runtime.statements import insert_if_absent, lock_row
+from minara_tools.adapters.result_json import outcome_from_text, pending_action_in
+from minara_tools.adapters.sql_action_rows import actions_by_id, load_actions, read_sources
+from minara_tools.adapters.sql_tables import PENDING_ACTIONS, SESSIONS, TOOL_CALLS, TURNS
+from minara_tools.adapters.sql_trading import HasHaltFile, trading_standing
+from minara_tools.app.stores import KnownTurn, RecordedCall, TurnRecord, TurnStanding
+from minara_tools.domain import results
+from minara_tools.domain.approvals import TELLABLE_STATES
+from minara_tools.domain.intent import REMEMBERED_MESSAGES
+from minara_tools.domain.trading import TradingStanding
+
+_SESSION = sa.select(SESSIONS.c.user_id, SESSIONS.c.epoch).where(
+    SESSIONS.c.session_id == sa.bindparam("session")
+)
+_RAISE_EPOCH = (
+    sa.update(SESSIONS)
+    .where(
+        SESSIONS.c.session_id == sa.bindparam("session"),
+        SESSIONS.c.epoch < sa.bindparam("number"),
+    )
+    .values(epoch=sa.bindparam("number"))
+)
+_TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
+_CLOSE_OTHERS = (
+    sa.update(TURNS)
+    .where(
+        TURNS.c.session_id == sa.bindparam("session"),
+        TURNS.c.turn_id != sa.bindparam("turn"),
+        TURNS.c.is_open == sa.true(),
+    )
+    .values(is_open=False)
+)
+_CLOSE = (
+    sa.update(TURNS)
+    .where(TURNS.c.turn_id == sa.bindparam("turn"), TURNS.c.user_id == sa.bindparam("person"))
+    .values(is_open=False)
+)
+_COMPLETE = _CLOSE.values(is_completed=True)
+_MESSAGES = (
+    sa.select(TURNS.c.message)
+    .where(
+        TURNS.c.session_id == sa.bindparam("session"),
+        TURNS.c.position <= sa.bindparam("until"),
+        TURNS.c.origin.in_([origin.value for origin in Origin if origin.is_human]),
+        TURNS.c.message != "",
+    )
+    .order_by(TURNS.c.position.desc())
+    .limit(REMEMBERED_MESSAGES)
+)
+_COUNT = sa.select(sa.func.count()).where(TOOL_CALLS.c.turn_id == sa.bindparam("turn"))
+_RECORDED = sa.select(TOOL_CALLS).where(
+    TOOL_CALLS.c.turn_id == sa.bindparam("turn"),
+    TOOL_CALLS.c.tool_call_id.in_(sa.bindparam("calls", expanding=True)),
+)
+_PENDING = (
+    sa.select(PENDING_ACTIONS)
+    .where(
+        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+        PENDING_ACTIONS.c.state == ActionState.PENDING.value,
+        PENDING_ACTIONS.c.expire_time > sa.bindparam("now"),
+    )
+    .order_by(PENDING_ACTIONS.c.position)
+)
+_TOLD = sa.alias(TURNS, "told")
+_UNTOLD = (
+    sa.select(PENDING_ACTIONS)
+    .outerjoin(_TOLD, _TOLD.c.turn_id == PENDING_ACTIONS.c.told_turn_id)
+    .where(
+        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+        sa.or_(
+            sa.and_(
+                PENDING_ACTIONS.c.state.in_([state.value for state in TELLABLE_STATES]),
+                sa.or_(
+                    PENDING_ACTIONS.c.told_turn_id.in_(["", sa.bindparam("turn")]),
+                    _TOLD.c.is_completed == sa.false(),
+                ),
+            ),
+            sa.and_(
+                PENDING_ACTIONS.c.pending_action_id == sa.bindparam("decided"),
+                PENDING_ACTIONS.c.state != ActionState.PENDING.value,
+            ),
+        ),
+    )
+    .order_by(PENDING_ACTIONS.c.position)
+)
+_TELL = (
+    sa.update(PENDING_ACTIONS)
+    .where(PENDING_ACTIONS.c.pending_action_id.in_(sa.bindparam("actions", expanding=True)))
+    .values(told_turn_id=sa.bindparam("turn"))
+)
+
+
+class SqlTurns:
+    """Implements TurnStore."""
+
+    def __init__(self, database: Database, has_halt_file: HasHaltFile) -> None:
+        self._database = database
+        self._has_halt_file = has_halt_file
+
+    async def open(self, turn: TurnRecord) -> TurnStanding:
+        def write(connection: sa.Connection) -> TurnStanding:
+            _register(connection, turn)
+            standing = self._standing(connection, turn)
+            told = [action.pending_action_id for action in standing.untold_outcomes]
+            if told:
+                connection.execute(_TELL, {"actions": told, "turn": turn.turn_id})
+            return standing
+
+        return await self._database.transaction(write)
+
+    async def standing(self, turn: TurnRecord) -> TurnStanding:
+        def look(connection: sa.Connection) -> TurnStanding:
+            row = connection.execute(_SESSION, {"session": turn.session_id}).first()
+            if row is not None:
+                _check_owner(row.user_id, turn)  # only a writer needs the newest epoch
+            return self._standing(connection, turn)
+
+        return await self._database.read(look)
+
+    async def close(self, turn_id: TurnId, user_id: UserId, *, is_completed: bool) -> None:
+        statement = _COMPLETE if is_completed else _CLOSE
+        parameters = {"turn": turn_id, "person": user_id}
+        await self._database.transaction(lambda c: c.execute(statement, parameters))
+
+    async def find(
+        self, turn_id: TurnId, user_id: UserId, call_ids: Sequence[ToolCallId]
+    ) -> KnownTurn | None:
+        def look(connection: sa.Connection) -> KnownTurn | None:
+            row = connection.execute(_TURN, {"turn": turn_id}).mappings().first()
+            if row is None or row["user_id"] != user_id:
+                return None
+            of_turn = {"turn": turn_id}
+            of_session = {"session": row["session_id"]}
+            messages = connection.execute(_MESSAGES, of_session | {"until": row["position"]})
+            session = connection.execute(_SESSION, of_session).one()
+            return KnownTurn(
+                turn=_record(row),
+                is_open=row["is_open"],
+                session_epoch=session.epoch,
+                trading=trading_standing(connection, user_id, self._has_halt_file),
+                human_messages=tuple(messages.scalars()),
+                calls_made=connection.execute(_COUNT, of_turn).scalar_one(),
+                read_sources=read_sources(connection, [turn_id]).get(turn_id, ()),
+                recorded=_recorded(connection, turn_id, call_ids),
+            )
+
+        return await self._database.read(look)
+
+    async def trading(self, user_id: UserId) -> TradingStanding:
+        return await self._database.read(
+            lambda c: trading_standing(c, user_id, self._has_halt_file)
+        )
+
+    def _standing(self, connection: sa.Connection, turn: TurnRecord) -> TurnStanding:
+        of_session: dict[str, Any] = {"session": turn.session_id}
+        pending = connection.execute(_PENDING, of_session | {"now": turn.open_time})
+        untold = connection.execute(
+            _UNTOLD, of_session | {"turn": turn.turn_id, "decided": turn.decided_action_id}
+        )
+        return TurnStanding(
+            trading=trading_standing(connection, turn.user_id, self._has_halt_file),
+            pending_actions=load_actions(connection, pending.mappings().all()),
+            untold_outcomes=load_actions(connection, untold.mappings().all()),
+        )
+
+
+def _register(connection: sa.Connection, turn: TurnRecord) -> None:
+    first = {"session_id": turn.session_id, "user_id": turn.user_id, "epoch": turn.epoch}
+    of_session = {"session": turn.session_id}
+    row = lock_row(connection, _SESSION.params(of_session))
+    if row is None:
+        insert_if_absent(connection, SESSIONS, first)
+        row = lock_row(connection, _SESSION.params(of_session))
+        assert row is not None
+    _check_session(row.user_id, row.epoch, turn)
+    if turn.epoch > row.epoch:
+        connection.execute(_RAISE_EPOCH, of_session | {"number": turn.epoch})
+    if insert_if_absent(connection, TURNS, _turn_row(turn)):
+        connection.execute(_CLOSE_OTHERS, of_session | {"turn": turn.turn_id})
+        return
+    known = connection.execute(_TURN, {"turn": turn.turn_id}).one()
+    if (known.user_id, known.session_id) != (turn.user_id, turn.session_id):
+        raise NotFound("no such turn", reason=ErrorReason.TURN_NOT_FOUND)
+
+
+def _check_owner(user_id: str, turn: TurnRecord) -> None:
+    if user_id != turn.user_id:
+        raise NotFound("no such session", reason=ErrorReason.SESSION_NOT_FOUND)
+
+
+def _check_session(user_id: str, epoch: int, turn: TurnRecord) -> None:
+    _check_owner(user_id, turn)
+    if turn.epoch < epoch:
+        raise Conflict(
+            "another process serves this session now",
+            reason=ErrorReason.EPOCH_STALE,
+            metadata={"session_epoch": str(epoch)},
+        )
+
+
+def _turn_row(turn: TurnRecord) -> dict[str, object]:
+    return {
+        "turn_id": turn.turn_id,
+        "session_id": turn.session_id,
+        "user_id": turn.user_id,
+        "origin": turn.origin.value,
+        "opted_in": turn.opted_in,
+        "granted_sets": json.dumps(sorted(turn.granted_sets)),
+        "asked_sets": json.dumps(sorted(turn.asked_sets)),
+        "grant_ceiling": int(turn.grant_ceiling),
+        "epoch": turn.epoch,
+        "message": turn.message.replace("\0", ""),  # PostgreSQL stores no NUL
+        "decided_action_id": turn.decided_action_id,
+        "is_open": True,
+        "is_completed": False,
+        "open_time": turn.open_time,
+    }
+
+
+def _record(row: Any) -> TurnRecord:
+    return TurnRecord(
+        turn_id=TurnId(row["turn_id"]),
+        session_id=SessionId(row["session_id"]),
+        user_id=UserId(row["user_id"]),
+        origin=Origin(row["origin"]),
+        opted_in=row["opted_in"],
+        granted_sets=frozenset(json.loads(row["granted_sets"])),
+        asked_sets=frozenset(json.loads(row["asked_sets"])),
+        grant_ceiling=PermissionTier(row["grant_ceiling"]),
+        epoch=row["epoch"],
+        message=row["message"],
+        decided_action_id=row["decided_action_id"],
+        open_time=row["open_time"],
+    )
+
+
+def _recorded(
+    connection: sa.Connection, turn_id: str, call_ids: Sequence[ToolCallId]
+) -> dict[ToolCallId, RecordedCall]:
+    rows = connection.execute(_RECORDED, {"turn": turn_id, "calls": list(call_ids)}).all()
+    finished = [row.result_json for row in rows if row.is_finished]
+    named = [action_id for text in finished if (action_id := pending_action_in(text))]
+    actions = actions_by_id(connection, named)
+    found: dict[ToolCallId, RecordedCall] = {}
+    for row in rows:
+        call_id, result = ToolCallId(row.tool_call_id), None
+        if row.is_finished:
+            outcome = outcome_from_text(row.result_json, actions)
+            result = ToolResult(
+                tool_call_id=call_id,
+                name=row.tool_name,
+                outcome=outcome,
+                envelope=results.envelope(outcome),
+            )
+        found[call_id] = RecordedCall(
+            tool_call_id=call_id,
+            arguments_hash=row.arguments_hash,
+            duration_ms=row.duration_ms,
+            result=result,
+        )
+    return found

@@ -1,0 +1,82 @@
+"""The emergency stop: halt at once, resume by a person's confirmation alone."""
+
+from minara_core.actions import ActionState, Decision, PendingAction
+from minara_core.audit import AuditKind, AuditRecord
+from minara_core.clock import Clock
+from minara_core.errors import NotAuthenticated
+from minara_core.grant import Grant
+from minara_core.ids import UserId
+from minara_core.reasons import DenialReason, ErrorReason
+from minara_core.taxonomy import TradingState
+from minara_core.tooling import dump_json
+from minara_tools.app.confirm_action import change_of
+from minara_tools.app.observing import Tracing
+from minara_tools.app.stores import ActionChange, Halted, TradingStates
+from minara_tools.domain import approvals
+from minara_tools.domain.registry import ToolRegistry
+from minara_tools.domain.trading import TradingStanding
+
+RESUME_ACTION_ID = "trading:resume"
+"""What the confirmation grant of a resume binds in the place of an action's id."""
+
+
+class TradingControl:
+    def __init__(
+        self, states: TradingStates, registry: ToolRegistry, *, clock: Clock, tracing: Tracing
+    ) -> None:
+        self._states = states
+        self._registry = registry
+        self._clock = clock
+        self._tracing = tracing
+
+    async def current(self, user_id: UserId) -> TradingStanding:
+        return await self._states.current(user_id)
+
+    async def halt(self, user_id: UserId, reason: str) -> Halted:
+        """Nothing of the user's is sent from now on, and what waits is rejected."""
+        now = self._clock.now()
+
+        def reject(action: PendingAction) -> ActionChange:
+            if action.state is not ActionState.PENDING:
+                return ActionChange()
+            rejected = approvals.rejected(action, now, reason=DenialReason.TRADING_HALTED)
+            return change_of(
+                rejected, AuditKind.STATE_CHANGE, self._registry, self._clock, self._tracing
+            )
+
+        return await self._states.halt(
+            user_id,
+            reason=reason,
+            now=now,
+            reject=reject,
+            audit=self._record(user_id, TradingState.HALTED, reason),
+        )
+
+    async def resume(self, grant: Grant, etag: str) -> TradingStanding:
+        """Raises NotAuthenticated (GRANT_MISMATCH) unless the grant confirms resuming from this
+        etag, and as TradingStates.resume."""
+        bound = (grant.pending_action_id, grant.action_hash, grant.decision)
+        if bound != (RESUME_ACTION_ID, etag, Decision.CONFIRM.value):
+            raise NotAuthenticated(
+                "the grant does not confirm resuming from this state",
+                reason=ErrorReason.GRANT_MISMATCH,
+                metadata={"field": "action_hash"},
+            )
+        user_id = UserId(grant.subject)
+        return await self._states.resume(
+            user_id,
+            etag=etag,
+            now=self._clock.now(),
+            audit=self._record(user_id, TradingState.ACTIVE, "resumed"),
+        )
+
+    def _record(self, user_id: UserId, state: TradingState, reason: str) -> AuditRecord:
+        return AuditRecord(
+            user_id=user_id,
+            kind=AuditKind.STATE_CHANGE,
+            time=self._clock.now(),
+            subject="trading",
+            outcome=state.value,
+            trace_id=self._tracing.trace_id(),
+            payload_json=dump_json({"reason": reason}),
+        )

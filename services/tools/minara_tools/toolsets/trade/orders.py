@@ -1,0 +1,160 @@
+"""A resolved order and its preview: nothing is left to choose once a person has confirmed.
+
+A market order goes out as an immediate-or-cancel limit at the slippage bound, anchored at the
+previewed average price (safety.md §3).
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from minara_core.actions import (
+    ActionPreview,
+    Instrument,
+    OrderType,
+    QuantityUnit,
+    ResolvedOrder,
+    Side,
+    TimeInForce,
+)
+from minara_core.money import Rounding, add, canonical, divide, multiply, quantize, subtract
+from minara_core.reasons import DenialReason
+from minara_tools.app.ports import InstrumentRules, MarketData, Venue, VenueQuote
+from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.registry import Quotation
+from minara_tools.toolsets.figures import is_off_peg, usd_price, usd_value
+from minara_tools.toolsets.trade.listings import slippage_bound
+
+_ONE = Decimal(1)
+_TWO = Decimal(2)
+_MONEY_STEP = Decimal("0.000001")
+_FEE_HEADROOM = Decimal("1.1")
+"""A sale at a better price pays a larger fee: up to a tenth more than previewed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What an order may cost and must bring at the worst price it may fill at."""
+
+    limit_price: Decimal
+    max_spend: Decimal
+    min_receipt: Decimal
+    max_fee: Decimal
+
+
+def buy_bounds(rules: InstrumentRules, quote: VenueQuote, money: Decimal | None) -> Bounds:
+    """The bounds of a purchase. With `money` that is exactly what it may spend, and a worse price
+    brings less; without, the quantity is fixed and a worse price costs more."""
+    worst = multiply(quote.average_price, add(_ONE, slippage_bound(rules.base, Side.BUY)))
+    limit = quantize(worst, rules.price_increment, Rounding.DOWN)
+    if money is None:
+        turnover = quantize(multiply(quote.quantity, limit), _MONEY_STEP, Rounding.UP)
+        before_fee = subtract(quote.cost, quote.fee)
+        max_fee = _share(turnover, quote.fee, before_fee, Rounding.UP)
+        spend, least = add(turnover, max_fee), quote.quantity
+    else:
+        max_fee = _share(money, quote.fee, quote.cost, Rounding.UP)
+        spend, least = money, _least_bought(rules, quote, limit)
+    return Bounds(limit_price=limit, max_spend=spend, min_receipt=least, max_fee=max_fee)
+
+
+def sell_bounds(rules: InstrumentRules, quote: VenueQuote) -> Bounds:
+    """The bounds of a sale: it gives the quantity, no more."""
+    worst = multiply(quote.average_price, subtract(_ONE, slippage_bound(rules.base, Side.SELL)))
+    limit = quantize(worst, rules.price_increment, Rounding.UP)
+    turnover = quantize(multiply(quote.quantity, limit), _MONEY_STEP, Rounding.DOWN)
+    fee_then = _share(turnover, quote.fee, add(quote.receipt, quote.fee), Rounding.UP)
+    return Bounds(
+        limit_price=limit,
+        max_spend=quote.quantity,
+        min_receipt=subtract(turnover, fee_then),
+        max_fee=quantize(multiply(quote.fee, _FEE_HEADROOM), _MONEY_STEP, Rounding.UP),
+    )
+
+
+def _share(amount: Decimal, part: Decimal, whole: Decimal, rounding: Rounding) -> Decimal:
+    return quantize(divide(multiply(amount, part), whole), _MONEY_STEP, rounding)
+
+
+def _least_bought(rules: InstrumentRules, quote: VenueQuote, limit: Decimal) -> Decimal:
+    share = min(_ONE, divide(quote.average_price, limit))
+    bought = quantize(multiply(quote.quantity, share), rules.quantity_increment, Rounding.DOWN)
+    # The venue rounds cost and fee up, which can take one more step off what the money buys.
+    return max(Decimal(0), subtract(bought, rules.quantity_increment))
+
+
+async def free_balance(venue: Venue, account: str, asset: str) -> Decimal:
+    """What of `asset` no open order holds."""
+    balances = {balance.asset: balance for balance in await venue.balances(account)}
+    return balances[asset].available if asset in balances else Decimal(0)
+
+
+async def check_balance(venue: Venue, account: str, asset: str, needed: Decimal) -> None:
+    """Raises ToolFailed (BALANCE_INSUFFICIENT) when less than `needed` is free."""
+    available = await free_balance(venue, account, asset)
+    if available < needed:
+        raise insufficient(asset, available=available, needed=needed)
+
+
+def insufficient(asset: str, *, available: Decimal, needed: Decimal) -> ToolFailed:
+    return ToolFailed(
+        DenialReason.BALANCE_INSUFFICIENT,
+        f"{asset}: {canonical(available)} available, {canonical(needed)} needed",
+    )
+
+
+async def quotation(
+    venue: Venue,
+    market: MarketData,
+    account: str,
+    rules: InstrumentRules,
+    quote: VenueQuote,
+    bounds: Bounds,
+) -> Quotation:
+    """The complete order and its preview."""
+    spends, brings = rules.quote, rules.base
+    if quote.side is Side.SELL:
+        spends, brings = brings, spends
+    order = ResolvedOrder(
+        mode=venue.mode,
+        venue=venue.name,
+        account=account,
+        instrument=Instrument(symbol=rules.symbol, base=rules.base, quote=rules.quote),
+        side=quote.side,
+        order_type=OrderType.MARKET,
+        quantity=quote.quantity,
+        quantity_unit=QuantityUnit.BASE,
+        limit_price=bounds.limit_price,
+        time_in_force=TimeInForce.IOC,
+        max_spend=bounds.max_spend,
+        max_spend_asset=spends,
+        min_receipt=bounds.min_receipt,
+        min_receipt_asset=brings,
+        max_fee=bounds.max_fee,
+        max_fee_asset=quote.fee_asset,
+    )
+    return Quotation(order=order, preview=await _preview(market, rules, quote))
+
+
+async def _preview(market: MarketData, rules: InstrumentRules, quote: VenueQuote) -> ActionPreview:
+    (dollar,) = await market.prices((rules.quote,))
+    traded = multiply(quote.quantity, quote.average_price)
+    bound = slippage_bound(rules.base, quote.side)
+    warnings: list[str] = []
+    if is_off_peg(rules.quote, dollar.price):
+        warnings.append(f"{rules.quote} is off its peg")
+    if multiply(_TWO, quote.price_impact) > bound:
+        # Its last part is then expected near the limit price, where a small move leaves it behind.
+        warnings.append("a part may stay unfilled")
+    return ActionPreview(
+        price=quote.average_price,
+        notional_usd=usd_value(traded, usd_price(rules.quote, dollar.price), Rounding.UP),
+        estimated_receipt=quote.receipt,
+        estimated_receipt_asset=quote.receipt_asset,
+        estimated_fee=quote.fee,
+        estimated_fee_asset=quote.fee_asset,
+        price_impact=quote.price_impact,
+        slippage_bound=bound,
+        quote_time=quote.quote_time,
+        warnings=tuple(warnings),
+        source=quote.source,
+    )

@@ -1,0 +1,236 @@
+"""PrepareTurn and CommitTurn over fakes: what is frozen, what is written, and what never is."""
+
+import asyncio
+import uuid
+
+import pytest
+
+from minara_core.errors import InvalidRequest, NotFound
+from minara_core.ids import SessionId, TurnId, UserId
+from minara_workspace.app.commit_turn import TurnCommit
+from minara_workspace.app.heartbeats import Heartbeats
+from minara_workspace.app.keep_sessions import MAX_PAGE_SIZE, SessionKeeper
+from minara_workspace.app.prepare_turn import TurnMaterial, TurnPreparation
+from minara_workspace.domain.heartbeat import Heartbeat
+from minara_workspace.domain.session import CommittedTurn, TurnRecord
+from support.clock import FixedClock
+from support.eventually import eventually
+from support.workspace_documents import FakeDocuments
+from support.workspace_sessions import ME, FakeSessions, FakeTokens, a_record, a_session
+
+SESSION = SessionId("session-1")
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Desk:
+    """The use cases of one workspace over fakes."""
+
+    def __init__(self, *, heartbeat: bool = True) -> None:
+        self.documents = FakeDocuments()
+        self.sessions = FakeSessions()
+        self.tokens = FakeTokens()
+        self.reported: list[OSError] = []
+        self.heartbeats = Heartbeats(
+            self.documents,
+            self.sessions,
+            is_enabled=heartbeat,
+            report=lambda user_id, error: self.reported.append(error),
+        )
+        self.preparation = TurnPreparation(self.sessions, self.documents, self.tokens)
+
+    def write(self, name: str, text: str) -> None:
+        self.documents.pages[(ME, name)] = text.encode()
+
+    async def prepare(self, turn_id: str = "turn-1", user_id: UserId = ME) -> TurnMaterial:
+        return await self.preparation.prepare(TurnId(turn_id), SESSION, user_id)
+
+    async def commit(
+        self, record: TurnRecord, token: str = "", *, dies: bool = False
+    ) -> CommittedTurn:
+        def failpoint(name: str) -> None:
+            if dies and name == "commit.recorded":
+                raise Killed
+
+        commit = TurnCommit(
+            sessions=self.sessions,
+            documents=self.documents,
+            tokens=self.tokens,
+            heartbeats=self.heartbeats,
+            clock=FixedClock(),
+            failpoint=failpoint,
+        )
+        return await commit.commit(record, token)
+
+
+async def a_desk(*, heartbeat: bool = True) -> Desk:
+    desk = Desk(heartbeat=heartbeat)
+    await desk.sessions.create(a_session())
+    return desk
+
+
+async def test_preparing_reads_pages_and_writes_nothing() -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    desk.write("USER.md", "Ada")
+    desk.write("BOOTSTRAP.md", "ask first")
+    desk.write("HEARTBEAT.md", "- turn_count: 3")
+    before = (dict(desk.documents.pages), desk.documents.writes, desk.sessions.writes)
+    material = await desk.prepare()
+    assert "calm" in material.blocks.identity
+    assert "Ada" in material.blocks.memory
+    assert material.bootstrap == "ask first"
+    assert material.heartbeat == "- turn_count: 3"
+    assert material.commit_token
+    assert (desk.documents.pages, desk.documents.writes, desk.sessions.writes) == before
+
+
+async def test_without_a_bootstrap_page_there_is_no_bootstrap_block() -> None:
+    assert (await (await a_desk()).prepare()).bootstrap == ""
+
+
+async def test_blocks_are_frozen_with_the_first_committed_turn() -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    first = await desk.prepare()
+    await desk.commit(a_record(), first.commit_token)
+    desk.write("SOUL.md", "changed")
+    second = await desk.prepare("turn-2")
+    assert second.blocks == first.blocks
+    assert second.commit_token == ""
+    assert second.turn_count == 1
+
+
+async def test_blocks_of_a_turn_that_was_never_committed_are_not_frozen() -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    await desk.prepare()
+    desk.write("SOUL.md", "changed")
+    assert "changed" in (await desk.prepare("turn-2")).blocks.identity
+
+
+async def test_a_token_of_another_turn_commits_nothing() -> None:
+    desk = await a_desk()
+    material = await desk.prepare("turn-1")
+    with pytest.raises(InvalidRequest):
+        await desk.commit(a_record("turn-2"), material.commit_token)
+    assert (await desk.sessions.get(SESSION, ME)).turn_count == 0
+
+
+async def test_another_persons_session_is_not_found() -> None:
+    desk = await a_desk()
+    with pytest.raises(NotFound):
+        await desk.prepare(user_id=UserId("somebody"))
+    with pytest.raises(NotFound):
+        await desk.commit(a_record(user_id=UserId("somebody")))
+
+
+async def test_a_committed_turn_is_told_in_the_heartbeat() -> None:
+    desk = await a_desk()
+    await desk.commit(a_record(open_loops=("confirm action-1",)))
+    await desk.heartbeats.write_waiting()
+    page = desk.documents.pages[(ME, "HEARTBEAT.md")]
+    assert b"- turn_count: 1\n" in page
+    assert b"- confirm action-1\n" in page
+
+
+async def test_a_repeated_commit_writes_no_file_again() -> None:
+    desk = await a_desk()
+    first = await desk.commit(a_record())
+    await desk.heartbeats.write_waiting()
+    writes = desk.documents.writes
+    assert await desk.commit(a_record(message="something else")) == first
+    await desk.heartbeats.write_waiting()
+    assert desk.documents.writes == writes
+
+
+async def test_a_switched_off_heartbeat_is_not_written() -> None:
+    desk = await a_desk(heartbeat=False)
+    await desk.commit(a_record())
+    await desk.heartbeats.write_waiting()
+    assert (ME, "HEARTBEAT.md") not in desk.documents.pages
+
+
+async def test_a_start_makes_good_the_heartbeat_a_crash_left_out() -> None:
+    desk = await a_desk()
+    with pytest.raises(Killed):
+        await desk.commit(a_record(), dies=True)
+    await desk.heartbeats.write_waiting()
+    assert (ME, "HEARTBEAT.md") not in desk.documents.pages
+    job = asyncio.create_task(desk.heartbeats.write_forever())
+    await eventually(lambda: (ME, "HEARTBEAT.md") in desk.documents.pages)
+    job.cancel()
+    await asyncio.wait([job])
+    assert b"- turn_count: 1\n" in desk.documents.pages[(ME, "HEARTBEAT.md")]
+
+
+async def test_a_heartbeat_that_cannot_be_written_is_reported_and_left() -> None:
+    class FullDisk(FakeDocuments):
+        async def write_heartbeat(self, user_id: UserId, heartbeat: Heartbeat) -> None:
+            raise OSError("no space left")
+
+    reported: list[UserId] = []
+    heartbeats = Heartbeats(
+        FullDisk(),
+        FakeSessions(),
+        is_enabled=True,
+        report=lambda user, error: reported.append(user),
+    )
+    heartbeats.note(
+        ME,
+        Heartbeat(
+            last_seen=FixedClock().now(),
+            session_id="s",
+            surface="repl",
+            turn_count=1,
+            open_loops=(),
+        ),
+    )
+    await heartbeats.write_waiting()
+    await heartbeats.write_waiting()
+    assert reported == [ME]
+
+
+async def test_the_bootstrap_page_is_put_aside_when_the_assistant_says_so() -> None:
+    desk = await a_desk()
+    desk.write("BOOTSTRAP.md", "ask first")
+    await desk.commit(a_record("turn-1", message="BOOTSTRAP_DONE"))
+    assert (ME, "BOOTSTRAP.md") in desk.documents.pages
+    await desk.commit(a_record("turn-2", assistant_text="Written.\nBOOTSTRAP_DONE"))
+    assert (ME, "BOOTSTRAP.md") not in desk.documents.pages
+    assert desk.documents.pages[(ME, "BOOTSTRAP.md.done.20261130T120000Z")] == b"ask first"
+
+
+def a_keeper(documents: FakeDocuments | None = None) -> SessionKeeper:
+    return SessionKeeper(FakeSessions(), documents or FakeDocuments(), FixedClock())
+
+
+async def test_a_session_is_made_once_and_seeds_the_persons_pages() -> None:
+    documents = FakeDocuments()
+    keeper = a_keeper(documents)
+    request_id = str(uuid.UUID(int=1))
+    first = await keeper.create(request_id, ME, "  a\n title ")
+    assert first.title == "a title"
+    assert await keeper.create(request_id, ME, "another") == first
+    assert (ME, "SOUL.md") in documents.pages
+
+
+async def test_an_id_that_is_no_uuid_makes_no_session() -> None:
+    with pytest.raises(InvalidRequest):
+        await a_keeper().create("session-1", ME, "")
+
+
+async def test_another_persons_id_looks_unknown() -> None:
+    keeper = a_keeper()
+    request_id = str(uuid.UUID(int=1))
+    await keeper.create(request_id, ME, "")
+    with pytest.raises(NotFound):
+        await keeper.create(request_id, UserId("somebody"), "")
+
+
+@pytest.mark.parametrize("size", [-1, MAX_PAGE_SIZE + 1])
+async def test_a_page_size_out_of_bounds_is_refused(size: int) -> None:
+    with pytest.raises(InvalidRequest):
+        await a_keeper().list_sessions(ME, size=size, token="")
