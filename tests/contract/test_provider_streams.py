@@ -1,6 +1,7 @@
 """Provider adapters through their real SDKs, against servers that speak the real wire formats."""
 
 import asyncio
+import itertools
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -190,10 +191,15 @@ async def test_an_error_inside_a_good_stream_is_a_failure(
 ) -> None:
     begun = line.dialect.stream("Hel", stop=None)
     line.wire.answer(Reply(parts=(begun, line.dialect.error_event(name, "gone"))))
+    events = line.model.stream(replace(a_request(), model=line.model.name))
     heard: list[str] = []
+
+    async def listen() -> None:
+        async for event in events:
+            heard.extend([event.text] if isinstance(event, ModelText) else [])
+
     with pytest.raises(ModelFailure) as caught:
-        async for event in line.model.stream(replace(a_request(), model=line.model.name)):
-            heard += [event.text] if isinstance(event, ModelText) else []
+        await listen()
     assert caught.value.kind is kind
     assert heard == ["Hel"]
 
@@ -274,7 +280,7 @@ async def test_every_request_extends_the_one_before(line: Line) -> None:
             messages += [context_message(f"[signal {step}]"), user_message("and ETH?")]
     bodies = [seen.json for seen in line.wire.requests]
     flat = [line.dialect.flattened(body) for body in bodies]
-    for shorter, longer in zip(flat, flat[1:], strict=False):
+    for shorter, longer in itertools.pairwise(flat):
         assert longer[: len(shorter)] == shorter
         assert len(longer) > len(shorter)
     calls, answered = line.dialect.call_ids(bodies[-1])

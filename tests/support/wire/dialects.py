@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from minara_llm.anthropic import AnthropicModel
 from minara_llm.model import ChatModel
@@ -68,7 +68,12 @@ class AnthropicDialect:
         if texts:
             blocks.append(self.block({"type": "text", "text": ""}, 0, *map(_text_delta, texts)))
         for n, (name, arguments) in enumerate(calls):
-            start = {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": {}}
+            start: dict[str, Any] = {
+                "type": "tool_use",
+                "id": f"toolu_{n}",
+                "name": name,
+                "input": {},
+            }
             deltas = [
                 {"type": "input_json_delta", "partial_json": part}
                 for part in ["", *_cut(arguments, fragment)]
@@ -85,7 +90,7 @@ class AnthropicDialect:
             "cache_creation_input_tokens": 100,
             "output_tokens": 1,
         }
-        message = {
+        message: dict[str, Any] = {
             "id": "msg_1",
             "type": "message",
             "role": "assistant",
@@ -242,9 +247,8 @@ def _dashed(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def _without_marks(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: part for name, part in value.items() if name != "cache_control"}
-    if isinstance(value, tuple):
-        return [_without_marks(part) for part in value]
-    return value
+def _without_marks(part: Any) -> Any:
+    if isinstance(part, tuple):
+        role, block = cast("tuple[str, dict[str, Any]]", part)
+        return [role, _without_marks(block)]
+    return {name: value for name, value in part.items() if name != "cache_control"}

@@ -47,6 +47,7 @@ class WireServer:
         self.requests: list[Seen] = []
         self.has_left = asyncio.Event()
         self.port = 0
+        self._open: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
@@ -56,6 +57,9 @@ class WireServer:
         self.replies += replies
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
         try:
             while (seen := await _read(reader)) is not None:
                 self.requests.append(seen)
@@ -66,6 +70,14 @@ class WireServer:
             self.has_left.set()
         finally:
             writer.close()
+            del self._open[task]
+
+    async def hang_up(self) -> None:
+        """Break off every connection that is still open."""
+        for writer in self._open.values():
+            writer.transport.abort()
+        if self._open:
+            await asyncio.wait(list(self._open))
 
     async def _play(
         self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -101,6 +113,7 @@ async def a_wire_server() -> AsyncGenerator[WireServer]:
         yield wire
     finally:
         server.close()
+        await wire.hang_up()
         await server.wait_closed()
 
 
