@@ -26,7 +26,7 @@ def main() -> None:
             if not name.startswith("MINARA_") and name not in KEYS
         }
         environment |= {"MINARA_DATA_DIR": folder, "TERM": "dumb", "HOME": folder}
-        terminal = pexpect.spawn(
+        terminal: pexpect.spawn[str] = pexpect.spawn(
             str(MINARA),
             ["chat"],
             env=environment,

@@ -1,6 +1,6 @@
 """All five services in this process, on in-process channels: the default way to run Minara."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -98,13 +98,7 @@ async def run_embedded(
         interceptors = server_interceptors(GrantVerifier(public, clock), telemetry, ids=ids)
 
         async def serve(service: Service) -> grpc.aio.Channel:
-            await stack.enter_async_context(running(service))
-            server = InProcessServer(interceptors)
-            for servicer in service.servicers:
-                servicer.register(server)
-            await server.start()
-            stack.push_async_callback(server.stop, None)
-            return connect_in_process(server, peer=service.name)
+            return await stack.enter_async_context(_served(service, interceptors))
 
         workspace = await serve(
             workspace_main.build(settings.workspace, clock=clock, ids=ids, failpoint=failpoint)
@@ -139,6 +133,22 @@ async def run_embedded(
             tools=tools,
             parts=_parts(settings, model),
         )
+
+
+@asynccontextmanager
+async def _served(
+    service: Service, interceptors: Sequence[grpc.aio.ServerInterceptor]
+) -> AsyncGenerator[grpc.aio.Channel]:
+    """A running service behind an in-process server; yields the channel to it."""
+    async with running(service):
+        server = InProcessServer(interceptors)
+        for servicer in service.servicers:
+            servicer.register(server)
+        await server.start()
+        try:
+            yield connect_in_process(server, peer=service.name)
+        finally:
+            await server.stop(None)
 
 
 def _parts(settings: EmbeddedSettings, model: ChatModel | None) -> tuple[str, ...]:
