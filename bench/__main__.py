@@ -4,11 +4,12 @@ Prints a table beside the targets of the design and writes build/bench.json. Num
 machine are noisy: compare ratios within one run.
 """
 
-import asyncio
 import json
 import sys
 import tempfile
 from pathlib import Path
+
+import uvloop
 
 from bench.process import measure_process
 from bench.turns import measure_turns
@@ -28,8 +29,8 @@ TARGETS = {
 def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     with tempfile.TemporaryDirectory(prefix="minara-bench-") as folder:
-        figures = asyncio.run(measure_turns(Path(folder) / "turns", turns))
-        figures |= asyncio.run(measure_process(Path(folder) / "process"))
+        figures = uvloop.run(measure_turns(Path(folder) / "turns", turns))
+        figures |= uvloop.run(measure_process(Path(folder) / "process"))
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     print(f"{'figure':34}{'measured':>12}{'target':>10}")

@@ -4,6 +4,8 @@ Everything is on as in production: HTTP, gRPC in process, grants, gates, audit, 
 design has it, traces to a file.
 """
 
+import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -72,7 +74,7 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
                     session_id = (await client.call("POST", "/v1/sessions", {}))["session_id"]
                 with counting_commits(counts):
                     begin = time.perf_counter()
-                    text_at = await _one_turn(client, session_id)
+                    text_at = await _one_turn(socket, engine.gateway.token, session_id)
                     end = time.perf_counter()
                 if number >= WARM_UP:
                     whole.append((end - begin) * 1_000)
@@ -87,13 +89,22 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
     }
 
 
-async def _one_turn(client: GatewayClient, session_id: str) -> float:
-    """Run a turn; when its first text came."""
-    text_at = 0.0
-    body = {"message": "price of BTC", "session_id": session_id}
-    async for event in client.stream("/v1/chat/stream", body):
-        if event.name == "text_delta" and not text_at:
+async def _one_turn(socket: Path, token: str, session_id: str) -> float:
+    """Run a turn over a bare socket, so that no client library is measured; when its first text
+    came."""
+    body = json.dumps({"message": "price of BTC", "session_id": session_id}).encode()
+    head = (
+        f"POST /v1/chat/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_unix_connection(str(socket))
+    writer.write(head.encode() + body)
+    text_at, seen = 0.0, b""
+    while b"event: turn_completed" not in seen or not seen.endswith(b"0\r\n\r\n"):
+        seen += await reader.read(65536)
+        if not text_at and b"event: text_delta" in seen:
             text_at = time.perf_counter()
+    writer.close()
     return text_at
 
 

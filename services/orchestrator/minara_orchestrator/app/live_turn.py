@@ -128,6 +128,11 @@ class LiveTurn:
             )
         return batch
 
+    async def ended(self) -> None:
+        """Wait until the terminal event is stored and delivered."""
+        async with self._delivered:
+            await self._delivered.wait_for(lambda: self.is_over)
+
     async def abandon(self) -> None:
         """Wake watchers of a turn that stops without a terminal event: they are to resume."""
         async with self._delivered:

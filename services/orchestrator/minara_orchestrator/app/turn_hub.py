@@ -181,6 +181,8 @@ class TurnHub:
             async with self._writers.hold(turn.context.session_id) as epoch:
                 context = replace(turn.context, session_epoch=epoch)
                 await self._runner.run(replace(turn, context=context), live.emit)
+                # The session's next turn begins once this one's end is stored and told.
+                await live.ended()
         except MinaraError as error:
             live.emit(TurnFailed(reason=error.reason, message=error.message))
 
