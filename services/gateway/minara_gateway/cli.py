@@ -160,6 +160,7 @@ async def _talk(
     settings: EmbeddedSettings, attached: Attached, console: Console, session: str
 ) -> None:
     def print_trace(turn_id: str) -> None:
+        attached.flush_traces()
         spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
         console.print(trace_tree(spans) if spans else "no trace of that turn yet")
 

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -23,16 +23,21 @@ class FailpointSettings(Settings):
     failpoint_file: str | None = None
 
 
+def _nothing() -> None:
+    """Nothing is held here: another process writes its own traces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A client of a running Minara. When this process runs it, `parts` says what it is made of, and
-    `url` is set if it is served over TCP too."""
+    """A client of a running Minara. When this process runs it, `parts` says what it is made of,
+    `url` is set if it is served over TCP too, and `flush_traces` writes out what is still held."""
 
     client: GatewayClient
     url: str = ""
     token: str = ""
     is_ours: bool = False
     parts: tuple[str, ...] = ()
+    flush_traces: Callable[[], None] = _nothing
 
 
 @asynccontextmanager
@@ -95,6 +100,7 @@ async def start(settings: EmbeddedSettings, *, over_tcp: bool) -> AsyncGenerator
                         token=engine.gateway.token,
                         is_ours=True,
                         parts=engine.parts,
+                        flush_traces=traces.flush,
                     )
                 finally:
                     await client.aclose()
