@@ -43,6 +43,10 @@ class Settings(BaseSettings):
     otlp_endpoint: str | None = None
     trusted_issuers: tuple[TrustedIssuer, ...] = ()
     time_zone: str = "UTC"
+    orchestrator_address: str = "127.0.0.1:50051"
+    workspace_address: str = "127.0.0.1:50052"
+    skills_address: str = "127.0.0.1:50053"
+    tools_address: str = "127.0.0.1:50054"
 
     @field_validator("data_dir")
     @classmethod

@@ -154,6 +154,8 @@ def _report(console: Console, attached: Attached) -> None:
     """Say plainly what runs for real and what is a demo."""
     for part in attached.parts:
         console.print(part, style="dim", markup=False, highlight=False)
+    for name, file, why in load_env.loaded.ignored:
+        console.print(f"not taken: {name} from {file}: {why}", style="yellow", markup=False)
 
 
 async def _talk(

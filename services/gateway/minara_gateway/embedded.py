@@ -18,17 +18,10 @@ from minara_orchestrator import main as orchestrator_main
 from minara_runtime.channels import connect_in_process
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.grants import GrantSigner, GrantVerifier
+from minara_runtime.hosting import installation_keys
 from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.keys import (
-    CONFIRMATION,
-    GATEWAY,
-    SERVICES,
-    KeyPair,
-    PublicKeys,
-    load_or_create,
-    read_public_keys,
-)
+from minara_runtime.keys import SERVICES
 from minara_runtime.service import Service, running
 from minara_runtime.settings import read
 from minara_runtime.telemetry import Telemetry
@@ -94,7 +87,7 @@ async def run_embedded(
     async with AsyncExitStack() as stack:
         for name in SERVICES:
             stack.callback(folder.lock(name).release)
-        keys, public = _keys(folder, settings.gateway)
+        keys, public = installation_keys(folder, settings.gateway.trusted_issuers)
         interceptors = server_interceptors(GrantVerifier(public, clock), telemetry, ids=ids)
 
         async def serve(service: Service) -> grpc.aio.Channel:
@@ -157,10 +150,3 @@ def _parts(settings: EmbeddedSettings, model: ChatModel | None) -> tuple[str, ..
         *tools_main.describe(settings.tools),
         f"data folder: {settings.gateway.data_dir}",
     )
-
-
-def _keys(folder: DataFolder, settings: GatewaySettings) -> tuple[dict[str, KeyPair], PublicKeys]:
-    """Every service's own key, and the public keys all of them believe."""
-    keys = {name: load_or_create(folder.keys(name), name) for name in SERVICES}
-    load_or_create(folder.keys(GATEWAY), CONFIRMATION)
-    return keys, read_public_keys(folder.path / "keys", settings.trusted_issuers)

@@ -1,27 +1,34 @@
 """Composition root of the gateway: settings and channels to an ASGI app."""
 
+import asyncio
 import hashlib
 import secrets
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import uvloop
 from fastapi import FastAPI
 
-from minara_core.clock import Clock
-from minara_core.ids import SINGLE_USER, IdSource
+from minara_core.clock import Clock, SystemClock
+from minara_core.ids import SINGLE_USER, IdSource, RandomIds
 from minara_core.taxonomy import Scope
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.http import make_app
 from minara_gateway.peers import Channels, GrantDesk, Peers
+from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
 from minara_gateway.settings import GatewaySettings
 from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import Turns
+from minara_runtime import logging
+from minara_runtime.channels import connect
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
+from minara_runtime.hosting import installation_keys
 from minara_runtime.keys import CONFIRMATION, GATEWAY, load_or_create
-from minara_runtime.settings import SettingsError
+from minara_runtime.settings import SettingsError, read
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
@@ -95,3 +102,36 @@ def owner_token(data_dir: Path) -> str:
     except FileExistsError:
         pass  # made before: that one stays
     return path.read_text(encoding="ascii").strip()
+
+
+def main() -> None:
+    """Run the gateway alone, over TCP to its peers, until SIGTERM or SIGINT."""
+    settings = read(GatewaySettings)
+    logging.configure(settings, console=True)
+    uvloop.run(_run(settings))
+
+
+async def _run(settings: GatewaySettings) -> None:
+    folder = DataFolder(settings.data_dir)
+    lock = folder.lock("gateway")
+    installation_keys(folder, settings.trusted_issuers)
+    channels = Channels(
+        orchestrator=connect(settings.orchestrator_address, peer="orchestrator"),
+        workspace=connect(settings.workspace_address, peer="workspace"),
+        tools=connect(settings.tools_address, peer="tools"),
+    )
+    gateway = build(settings, channels, clock=SystemClock(), ids=RandomIds())
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        await gateway.start()
+        listeners = [
+            bind_unix(settings.data_dir / SOCKET_FILE),
+            bind_tcp(settings.host, settings.port),
+        ]
+        async with serving(gateway.app, *listeners):
+            await stop.wait()
+    finally:
+        await gateway.aclose()
+        lock.release()

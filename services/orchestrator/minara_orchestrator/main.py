@@ -27,9 +27,11 @@ from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.app.turn_hub import TurnHub
 from minara_orchestrator.domain.turn import Limits
 from minara_orchestrator.settings import OrchestratorSettings
+from minara_runtime.channels import connect
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
+from minara_runtime.hosting import run_service
 from minara_runtime.service import Job, Service, Servicer
 from minara_runtime.telemetry import Telemetry
 
@@ -161,5 +163,26 @@ def _service(
         jobs=(
             Job(name="stay-alive", run=writers.stay_alive),
             Job(name="recover-turns", run=hub.recover_forever),
+        ),
+    )
+
+
+def main() -> None:
+    """Run the orchestrator alone, on `MINARA_ORCHESTRATOR_ADDRESS`, over TCP to its peers."""
+    run_service(
+        "orchestrator",
+        OrchestratorSettings,
+        lambda settings: settings.orchestrator_address,
+        lambda settings, host: build(
+            settings,
+            Peers(
+                workspace=connect(settings.workspace_address, peer="workspace"),
+                skills=connect(settings.skills_address, peer="skills"),
+                tools=connect(settings.tools_address, peer="tools"),
+            ),
+            signer=host.signer,
+            telemetry=host.telemetry,
+            clock=host.clock,
+            ids=host.ids,
         ),
     )

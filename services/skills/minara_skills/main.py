@@ -4,6 +4,7 @@ from minara.skills.v1 import skill_service_pb2_grpc as skills_grpc
 from minara_core.clock import Clock
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
+from minara_runtime.hosting import run_service
 from minara_runtime.service import Service, Servicer
 from minara_skills.adapters.grpc_server import SkillServicer
 from minara_skills.adapters.skill_packages import builtin_skills
@@ -45,4 +46,14 @@ def build(settings: SkillsSettings, *, clock: Clock) -> Service:
         ),
         start=start,
         aclose=database.aclose,
+    )
+
+
+def main() -> None:
+    """Run the skills service alone, on `MINARA_SKILLS_ADDRESS`."""
+    run_service(
+        "skills",
+        SkillsSettings,
+        lambda settings: settings.skills_address,
+        lambda settings, host: build(settings, clock=host.clock),
     )

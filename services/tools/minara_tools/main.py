@@ -12,6 +12,7 @@ from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import IdSource
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
+from minara_runtime.hosting import run_service
 from minara_runtime.service import Job, Service, Servicer
 from minara_runtime.telemetry import Telemetry
 from minara_tools.adapters.call_tracing import BugLog, CallTracing
@@ -212,5 +213,17 @@ def _servicers(
             register=lambda server: control_grpc.add_TradingControlServiceServicer_to_server(
                 control, server
             ),
+        ),
+    )
+
+
+def main() -> None:
+    """Run the tools service alone, on `MINARA_TOOLS_ADDRESS`."""
+    run_service(
+        "tools",
+        ToolsSettings,
+        lambda settings: settings.tools_address,
+        lambda settings, host: build(
+            settings, telemetry=host.telemetry, clock=host.clock, ids=host.ids
         ),
     )

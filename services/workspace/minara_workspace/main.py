@@ -7,6 +7,7 @@ from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import SINGLE_USER, IdSource, UserId
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
+from minara_runtime.hosting import run_service
 from minara_runtime.logging import get_logger
 from minara_runtime.service import Job, Service, Servicer
 from minara_workspace.adapters.commit_tokens import SealedTokens
@@ -90,4 +91,14 @@ def _servicers(context: ContextServicer, session: SessionServicer) -> tuple[Serv
                 session, server
             ),
         ),
+    )
+
+
+def main() -> None:
+    """Run the workspace alone, on `MINARA_WORKSPACE_ADDRESS`."""
+    run_service(
+        "workspace",
+        WorkspaceSettings,
+        lambda settings: settings.workspace_address,
+        lambda settings, host: build(settings, clock=host.clock, ids=host.ids),
     )

@@ -1,0 +1,8 @@
+"""`python -m minara_gateway`: this service in a process of its own."""
+
+import minara_runtime.load_env  # isort: skip - it must run before anything reads the environment
+
+from minara_gateway.main import main
+
+assert minara_runtime.load_env
+main()
