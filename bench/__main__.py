@@ -33,10 +33,12 @@ def main() -> None:
         figures |= uvloop.run(measure_process(Path(folder) / "process"))
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    print(f"{'figure':34}{'measured':>12}{'target':>10}")
+    print(f"{'figure':34}{'measured':>12}{'target':>10}  of target")
     for name, value in figures.items():
-        target = f"{TARGETS[name]:g}" if name in TARGETS else ""
-        print(f"{name:34}{value:>12.2f}{target:>10}")
+        target = TARGETS.get(name)
+        beside = "" if target is None else f"{target:>10g}{value / target:>10.1f}x"
+        print(f"{name:34}{value:>12.2f}{beside}")
+    print("a turn: one tool call, a model that answers at once, everything durable and audited")
     print(f"written to {OUTPUT}")
 
 

@@ -4,6 +4,7 @@ set -euo pipefail
 venv=$(realpath -m "$1")
 python=${PYTHON:-python3}
 
+command -v "$python" >/dev/null || { echo "no $python here (set PYTHON=/path/to/python)" >&2; exit 1; }
 "$python" - <<'PY' || { echo "Minara needs Python 3.11, 3.12 or 3.13 (set PYTHON=/path/to/python)" >&2; exit 1; }
 import sys
 sys.exit(not ((3, 11) <= sys.version_info[:2] <= (3, 13)))

@@ -19,7 +19,7 @@ KEYS = ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "OPENAI_API_KEY", "XAI_API_KE
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="minara-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="minara-demo-", ignore_cleanup_errors=True) as folder:
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -40,6 +40,8 @@ def main() -> None:
             talk(terminal)
         except (pexpect.TIMEOUT, pexpect.EOF) as error:
             sys.exit(f"\nthe demo did not show what it must: {type(error).__name__}")
+        finally:
+            terminal.close(force=True)
         print("\nthe demo showed all it must")
 
 

@@ -89,6 +89,7 @@ async def test_a_chunked_body_has_the_same_limit(minara: Minara) -> None:
 
 
 ROUTES = [
+    ("GET", "/"),
     ("POST", "/v1/chat"),
     ("POST", "/v1/chat/stream"),
     ("GET", "/v1/chat/stream/resume?turn_id=x"),

@@ -72,6 +72,18 @@ async def test_an_unsolicited_preview_says_so_and_takes_no_typed_yes(tmp_path: P
         assert nothing_moved(minara)
 
 
+async def test_a_yes_that_decides_nothing_says_how_to_decide(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        await minara.say("buy $50 of ETH")
+        await minara.say("yes")
+        again = await minara.say("buy $50 of ETH")
+        assert "may be a duplicate" in named(again, "approval_requested")[0]["rendered_preview"]
+        told = await minara.say("yes")
+        assert named(told, "action_decided") == []
+        assert "/confirm" in named(told, "turn_started")[0]["notices"][0]
+        assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
+
+
 async def test_yes_to_another_question_executes_nothing(tmp_path: Path) -> None:
     async with a_minara(tmp_path / "data") as minara:
         asked = await minara.say("buy $50 of ETH")

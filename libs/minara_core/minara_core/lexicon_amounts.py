@@ -140,6 +140,9 @@ class _Reader:
             is_dollar = unit in self._dollars
             position = position if unit in {None, "usd"} or is_dollar else end
             unit = unit if is_dollar else sign
+            if position not in self._asset_at and self._goes_on(position):
+                self.has_unread = True  # "$1e9" is no one dollar
+                return
         if unit is None and self._is_no_amount(position, has_factor=factor != 1):
             return
         self._keep(multiply(multiply(value, factor), share), unit, first, position)
@@ -147,14 +150,18 @@ class _Reader:
     def _is_no_amount(self, position: int, *, has_factor: bool) -> bool:
         if not has_factor and _NO_AMOUNT.match(self._folded, position):
             return True
-        follows = self._folded[position : position + 1]
-        if follows.isascii() and follows.isalnum():
+        if self._goes_on(position):
             self.has_unread = True
             return True
         if has_factor and re.match(r"\s?[0-9]", self._folded[position : position + 2]):
             self.has_unread = True
             return True
         return False
+
+    def _goes_on(self, position: int) -> bool:
+        """Whether a letter or digit follows at once, so that no number ends here."""
+        follows = self._folded[position : position + 1]
+        return follows.isascii() and follows.isalnum()
 
     def read_words(self, value: Decimal, start: int, end: int) -> None:
         unit, share, position = self._unit(end)

@@ -1,24 +1,13 @@
 """The offline model's sentences, read once on first use; the words are in the data file."""
 
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from minara_core.lexicon import language_of
-from minara_core.lexicon_terms import Language
+from minara_core.script import locale_of
 
 Phrases = Mapping[str, str]
-
-_ONLY_SIMPLIFIED = re.compile(
-    "[币买卖价这个吗还钱时现请给对开说为么头产业资组总让动报账户热门恐惧贪应该样仓单帮稳达图尔"
-    "们来会从问题东车马长关无间书写读观见风飞鱼鸟龙数据换转余额获亏损预测势节设网络链杠杆涨]"
-)
-_ONLY_TRADITIONAL = re.compile(
-    "[幣買賣價這個嗎還錢時現請給對開說為麼頭產業資組總讓動報賬帳戶熱門懼貪應該樣倉單幫穩達圖爾"
-    "們來會從問題東車馬長關無間書寫讀觀見風飛魚鳥龍數據換轉餘額獲虧損預測勢節設網絡鏈槓桿漲]"
-)
 
 
 @cache
@@ -30,9 +19,4 @@ def all_phrases() -> Mapping[str, Phrases]:
 
 def phrases_for(text: str) -> Phrases:
     """The sentences in the language of `text`; Chinese follows its script, traditional if even."""
-    language = language_of(text)
-    if language is not Language.ZH:
-        return all_phrases()[language]
-    simplified = len(_ONLY_SIMPLIFIED.findall(text))
-    traditional = len(_ONLY_TRADITIONAL.findall(text))
-    return all_phrases()["zh-Hans" if simplified > traditional else "zh-Hant"]
+    return all_phrases()[locale_of(text)]

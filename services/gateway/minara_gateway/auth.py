@@ -140,7 +140,10 @@ class Authenticator:
 
     async def caller(self, request: Request) -> Caller:
         """Raises NotAuthenticated (TOKEN_MISSING, TOKEN_INVALID)."""
-        token = bearer_token(request)
+        return await self.caller_of(bearer_token(request))
+
+    async def caller_of(self, token: str) -> Caller:
+        """Raises NotAuthenticated (TOKEN_INVALID)."""
         caller = self._known.get(token)
         if caller is None:
             caller = await self._store.find_caller(token)

@@ -4,28 +4,36 @@ import minara_runtime.load_env as load_env  # isort: skip - it must run before a
 
 import asyncio
 import json
+import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Coroutine
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 import uvloop
 from rich.console import Console
+from sqlalchemy.exc import DBAPIError
 
 from minara_core.errors import MinaraError
-from minara_gateway.client import GatewayClient
 from minara_gateway.embedded import EmbeddedSettings, read_settings
 from minara_gateway.engine import Attached, attach, find_running, start
-from minara_gateway.repl import Repl
-from minara_gateway.terminal import PipedLines, TerminalLines
+from minara_gateway.repl import Repl, describe_trading
+from minara_gateway.terminal import PipedLines, TerminalLines, readable
 from minara_gateway.trace_view import trace_tree
 from minara_runtime import logging as minara_logging
+from minara_runtime.data_folder import DataFolder
+from minara_runtime.settings import SettingsError
 from minara_runtime.span_file import read_trace
 from minara_runtime.telemetry import SPAN_FILE
 
 T = TypeVar("T")
+
+HALT_FILE = "HALT"
+"""In the data folder; the tools service reads it as a halt of the installation."""
 
 app = typer.Typer(no_args_is_help=False, add_completion=False, help=__doc__)
 env_app = typer.Typer(help="Which .env files are trusted.")
@@ -37,20 +45,35 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return uvloop.run(work)
+    except SettingsError as error:
+        raise _ended(error.message, code=2) from error
     except MinaraError as error:
-        Console(stderr=True).print(f"{error.reason}: {error.message}", style="red", markup=False)
-        raise typer.Exit(1) from error
+        raise _ended(f"{error.reason}: {error.message}") from error
+    except OSError as error:
+        raise _ended(f"the data folder cannot be used: {error}") from error
+    except (DBAPIError, sqlite3.Error) as error:
+        why = error.orig if isinstance(error, DBAPIError) else error
+        raise _ended(f"a database in the data folder cannot be used: {why}") from error
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
+def _ended(why: str, *, code: int = 1) -> typer.Exit:
+    """Say why on standard error; 1 is a failure, 2 a wrong setting or call."""
+    Console(stderr=True).print(why, style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(code)
+
+
 def _settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
+    os.umask(0o077)  # what Minara keeps is its owner's alone
     try:
         settings = read_settings(port=port, host=host)
+        DataFolder(settings.gateway.data_dir)
+        minara_logging.configure(settings.gateway, console=False)
     except MinaraError as error:
-        Console(stderr=True).print(error.message, style="red", markup=False)
-        raise typer.Exit(2) from error
-    minara_logging.configure(settings.gateway, console=False)
+        raise _ended(error.message, code=2) from error
+    except OSError as error:
+        raise _ended(f"MINARA_DATA_DIR: {error}", code=2) from error
     minara_logging.get_logger("start").info(
         "environment",
         taken=[f"{name} from {file}" for name, file in load_env.loaded.taken],
@@ -59,16 +82,28 @@ def _settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSe
     return settings
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("minara-gateway"))
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def main_command(context: typer.Context) -> None:
-    """Without a command: chat."""
+def main_command(
+    context: typer.Context,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    """Without a command: chat. Exit codes: 0 done, 1 failed, 2 a wrong setting or call."""
     if context.invoked_subcommand is None:
         _run(_chat(_settings(), session=""))
 
 
 @app.command()
 def chat(
-    message: Annotated[str, typer.Option("--message", "-m", help="Say one thing.")] = "",
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Say one thing.")] = None,
     session: Annotated[str, typer.Option(help="Go on in this session.")] = "",
     as_json: JsonFlag = False,
     dump_prompt: Annotated[
@@ -76,18 +111,20 @@ def chat(
     ] = False,
 ) -> None:
     """Chat in this terminal, or say one thing and print the reply."""
+    if message is None and (as_json or dump_prompt):
+        raise _ended("--json and --dump-prompt go with --message", code=2)
     settings = _settings()
-    if dump_prompt:
-        _run(_dump_prompt(settings, message or "hello", session, as_json=as_json))
-    elif message:
-        _run(_say(settings, message, session, as_json=as_json))
-    else:
+    if message is None:
         _run(_chat(settings, session=session))
+    elif dump_prompt:
+        _run(_dump_prompt(settings, readable(message), session, as_json=as_json))
+    else:
+        _run(_say(settings, readable(message), session, as_json=as_json))
 
 
 @app.command()
 def serve(
-    port: Annotated[int | None, typer.Option(help="First port to try.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="First port to try.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     repl: Annotated[bool, typer.Option("--repl", help="Chat too, on a terminal.")] = False,
 ) -> None:
@@ -120,8 +157,7 @@ def trace(turn_id: str, as_json: JsonFlag = False) -> None:
     settings = _settings()
     spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
     if not spans:
-        Console(stderr=True).print(f"no trace of turn {turn_id}", style="red", markup=False)
-        raise typer.Exit(1)
+        raise _ended(f"no trace of turn {turn_id}")
     if as_json:
         facts = [
             {"name": s.name, "duration_ms": s.duration_ms, "attributes": dict(s.attributes)}
@@ -136,8 +172,7 @@ def trace(turn_id: str, as_json: JsonFlag = False) -> None:
 def env_allow(path: Annotated[Path, typer.Argument(help="The .env file.")] = Path(".env")) -> None:
     """Trust this .env as it is now; a changed file must be allowed again."""
     if not path.is_file():
-        Console(stderr=True).print(f"no file {path}", style="red", markup=False)
-        raise typer.Exit(1)
+        raise _ended(f"no file {path}")
     load_env.allow(path)
     typer.echo(f"{path.resolve()} is trusted as it is now")
 
@@ -145,17 +180,22 @@ def env_allow(path: Annotated[Path, typer.Argument(help="The .env file.")] = Pat
 async def _chat(settings: EmbeddedSettings, *, session: str) -> None:
     console = Console()
     async with attach(settings) as attached:
-        if attached.is_ours:
-            _report(console, attached)
+        await _report(settings, console, attached)
         await _talk(settings, attached, console, session)
 
 
-def _report(console: Console, attached: Attached) -> None:
-    """Say plainly what runs for real and what is a demo."""
+async def _report(settings: EmbeddedSettings, console: Console, attached: Attached) -> None:
+    """Say plainly what runs for real, what is a demo, and whether trading is halted."""
+    if not attached.is_ours:
+        where = settings.gateway.url or settings.gateway.data_dir
+        console.print(f"attached to the Minara that runs on {where}", style="dim", markup=False)
     for part in attached.parts:
         console.print(part, style="dim", markup=False, highlight=False)
     for name, file, why in load_env.loaded.ignored:
         console.print(f"not taken: {name} from {file}: {why}", style="yellow", markup=False)
+    record = (await attached.client.call("GET", "/v1/trading"))["trading_state"]
+    if record["state"] != "TRADING_STATE_ACTIVE":
+        console.print(describe_trading(record), style="bold red", markup=False)
 
 
 async def _talk(
@@ -198,9 +238,10 @@ async def _serve(settings: EmbeddedSettings, *, with_repl: bool) -> None:
     async with start(settings, over_tcp=True) as attached:
         for each in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(each, stop.set)
-        _report(console, attached)
+        await _report(settings, console, attached)
+        address = f"{attached.url}/?token={attached.token}"
         console.print(
-            f"serving {attached.url}\nwith your token: {attached.url}/?token={attached.token}",
+            f"serving {attached.url}\nopen it with your token: {address}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -220,32 +261,36 @@ async def _halt(settings: EmbeddedSettings, reason: str, *, as_json: bool) -> No
     client = await find_running(settings)
     if client is None:
         # Nothing runs: the file alone halts the installation, whatever is started next.
-        path = settings.gateway.data_dir / "HALT"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = settings.gateway.data_dir / HALT_FILE
         path.write_text(reason or "halted from the command line", encoding="utf-8")
-        answer: dict[str, Any] = {"trading_state": {"state": "TRADING_STATE_HALTED"}}
-        typer.echo(json.dumps(answer) if as_json else f"halted: {path} stands until you remove it")
+        record = {"state": "TRADING_STATE_HALTED", "reason": reason, "file": str(path)}
+        said = f"halted, also for whatever starts next, until `minara resume` ({path})"
+        typer.echo(json.dumps({"trading_state": record}) if as_json else said)
         return
     try:
         answer = await client.call("POST", "/v1/trading:halt", {"reason": reason})
     finally:
         await client.aclose()
-    typer.echo(json.dumps(answer) if as_json else "halted: nothing is sent any more")
+    said = describe_trading(answer["trading_state"])
+    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else said)
 
 
 async def _resume(settings: EmbeddedSettings, *, yes: bool, as_json: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise _ended("resuming is a person's act: answer on a terminal, or say --yes", code=2)
     async with attach(settings) as attached:
         state = await attached.client.call("GET", "/v1/trading")
-        record = state["trading_state"]
-        question = f"trading is {record['state']} ({record['reason']}); let it go on?"
-        if not yes and not (sys.stdin.isatty() and typer.confirm(question)):
+        question = f"{describe_trading(state['trading_state'])}; let it go on?"
+        if not yes and not typer.confirm(question):
             raise typer.Exit(1)
-        answer = await _resume_seen(attached.client, record["etag"])
-    typer.echo(json.dumps(answer) if as_json else "trading goes on")
-
-
-async def _resume_seen(client: GatewayClient, etag: str) -> dict[str, Any]:
-    return await client.call("POST", "/v1/trading:resume", {"etag": etag})
+        # The file halts the installation; whoever may remove it from the folder may resume.
+        (settings.gateway.data_dir / HALT_FILE).unlink(missing_ok=True)
+        state = await attached.client.call("GET", "/v1/trading")
+        answer = await attached.client.call(
+            "POST", "/v1/trading:resume", {"etag": state["trading_state"]["etag"]}
+        )
+    record = answer["trading_state"]
+    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else describe_trading(record))
 
 
 def main() -> None:

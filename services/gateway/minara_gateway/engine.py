@@ -1,19 +1,26 @@
 """Find the Minara that runs on this data folder, or start one in this process."""
 
+import asyncio
 import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from minara_core.clock import pause
+from minara_core.errors import Conflict, Unavailable
 from minara_core.failpoints import Failpoint, no_failpoint
+from minara_core.reasons import ErrorReason
 from minara_gateway.client import GatewayClient
 from minara_gateway.embedded import EmbeddedSettings, run_embedded
 from minara_gateway.main import TOKEN_FILE
 from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
 from minara_runtime import telemetry
 from minara_runtime.settings import Settings, read
+
+STARTING_SECONDS = 20.0
+"""How long a second process waits for the one that is just starting here."""
 
 
 class FailpointSettings(Settings):
@@ -43,15 +50,28 @@ class Attached:
 @asynccontextmanager
 async def attach(settings: EmbeddedSettings) -> AsyncGenerator[Attached]:
     """The running Minara of `MINARA_URL` or of the data folder, else one started here."""
-    running = await find_running(settings)
-    if running is not None:
+    async with AsyncExitStack() as stack:
+        yield await _attached(settings, stack)
+
+
+async def _attached(settings: EmbeddedSettings, stack: AsyncExitStack) -> Attached:
+    """Attach to what runs; if another process is just starting, wait for it."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + STARTING_SECONDS
+    while True:
+        running = await find_running(settings)
+        if running is not None:
+            stack.push_async_callback(running.aclose)
+            return Attached(client=running)
         try:
-            yield Attached(client=running)
-        finally:
-            await running.aclose()
-        return
-    async with start(settings, over_tcp=False) as attached:
-        yield attached
+            return await stack.enter_async_context(start(settings, over_tcp=False))
+        except Conflict as held:
+            if (
+                held.reason is not ErrorReason.LEASE_LOST
+                or asyncio.get_running_loop().time() >= end
+            ):
+                raise
+        await pause(0.1)
 
 
 async def find_running(settings: EmbeddedSettings) -> GatewayClient | None:
@@ -62,7 +82,13 @@ async def find_running(settings: EmbeddedSettings) -> GatewayClient | None:
         token_file.read_text(encoding="ascii").strip() if token_file.exists() else ""
     )
     if gateway.url:
-        return GatewayClient.over_url(gateway.url, token)
+        client = GatewayClient.over_url(gateway.url, token)
+        if await client.healthy():
+            return client
+        await client.aclose()
+        raise Unavailable(
+            f"no Minara answers at {gateway.url} (MINARA_URL)", metadata={"peer": gateway.url}
+        )
     socket = gateway.data_dir / SOCKET_FILE
     if not socket.exists():
         return None

@@ -7,13 +7,13 @@ from typing import Any, cast
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from minara_core.errors import InternalError, InvalidRequest, MinaraError, NotFound
 from minara_core.ids import IdSource
 from minara_core.reasons import ErrorReason
 from minara_gateway import approvals, chat, sessions, trading
-from minara_gateway.auth import Authenticator, Border
+from minara_gateway.auth import Authenticator, Border, bearer_token
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.errors import problem
 from minara_gateway.peers import GrantDesk, Peers
@@ -45,6 +45,7 @@ def make_app(
     for router in (chat.router, approvals.router, sessions.router, trading.router):
         app.include_router(router)
     app.add_api_route("/healthz", _healthz, methods=["GET"])
+    app.add_api_route("/", _welcome, methods=["GET"])
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         MinaraError: _refusal,
         RequestValidationError: _invalid,
@@ -59,6 +60,18 @@ def make_app(
 
 async def _healthz() -> dict[str, bool]:
     return {"ok": True}
+
+
+async def _welcome(request: Request, token: str = "") -> PlainTextResponse:
+    """For a person who opens the printed address; the token may stand in it, here alone."""
+    authenticator: Authenticator = request.app.state.authenticator
+    await authenticator.caller_of(token or bearer_token(request))
+    return PlainTextResponse(
+        "Minara runs, and this token is good.\n\n"
+        "Chat in a terminal:  minara chat\n"
+        'Or over HTTP:        POST /v1/chat  {"message": "price of BTC"}\n'
+        "                     with the header  Authorization: Bearer <token>\n"
+    )
 
 
 async def _refusal(request: Request, error: MinaraError) -> Response:

@@ -13,7 +13,7 @@ from importlib import resources
 from minara_core.actions import ActionState, PendingAction, Side
 from minara_core.money import canonical
 
-LANGUAGES = ("en", "zh", "ko")
+LANGUAGES = ("en", "zh-Hant", "zh-Hans", "ko")
 _OUTSIDE_LIMIT = 32
 
 
@@ -90,6 +90,11 @@ def _warnings(action: PendingAction) -> list[str]:
     if action.possible_duplicate:
         warnings.append("duplicate")
     return warnings
+
+
+def render_undecided(*, code: str, language: str) -> str:
+    """Why a typed word decided nothing although a preview waits."""
+    return _phrases(language)["preview"]["no_typed_word"].format(code=code)
 
 
 def render_missing(language: str) -> str:

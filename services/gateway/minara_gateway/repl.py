@@ -1,7 +1,6 @@
 """The chat in a terminal. It speaks HTTP like everybody else, and knows which preview it shows."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -18,7 +17,7 @@ Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portf
 /confirm CODE   do exactly what was shown  /reject CODE    do not
 /stop           halt all trading           /resume         let trading go on
 /state          the trading state          /trace [TURN]   a turn as a tree
-/sessions       your sessions              /quit           leave"""
+/sessions       your sessions              /quit, Ctrl-D   leave"""
 
 
 class LineSource(Protocol):
@@ -164,7 +163,7 @@ class Repl:
 
     async def _command(self, text: str) -> None:
         name, _, rest = text[1:].partition(" ")
-        command = getattr(self, f"_do_{name}", None)
+        command = getattr(self, f"_do_{name.lower()}", None)
         if command is None or name.startswith("_"):
             self._console.print(f"no command /{escape(name)}; /help lists them", style="red")
             return
@@ -184,11 +183,15 @@ class Repl:
         await self._decide("reject", code)
 
     async def _decide(self, decision: str, code: str) -> None:
+        if not code:
+            self._console.print(f"say which: /{decision} CODE, as its preview shows", style="red")
+            return
         body = {"code": code, "session_id": self._shown.session_id}
         answer = await self._client.call("POST", f"/v1/approvals:{decision}ByCode", body)
-        self._console.print(answer["rendered_receipt"], markup=False, highlight=False)
         turn_id = str(answer.get("turn_id", ""))
-        if turn_id:
+        if not turn_id:
+            self._console.print(answer["rendered_receipt"], markup=False, highlight=False)
+        else:
             await self._watch(self._client.stream(f"/v1/chat/stream/resume?turn_id={turn_id}"))
 
     async def _do_pending(self, _: str) -> None:
@@ -200,17 +203,20 @@ class Repl:
             self._console.print(action["rendered_preview"], markup=False, highlight=False)
 
     async def _do_stop(self, _: str) -> None:
-        self._print_json(await self._client.call("POST", "/v1/trading:halt", {"reason": "repl"}))
+        answer = await self._client.call("POST", "/v1/trading:halt", {"reason": "repl"})
+        self._show_trading(answer)
+        for action_id in cast("list[str]", answer.get("executing_action_ids", [])):
+            self._console.print(f"already on its way: {action_id}", style="yellow")
 
     async def _do_resume(self, _: str) -> None:
         state = await self._client.call("GET", "/v1/trading")
         answer = await self._client.call(
             "POST", "/v1/trading:resume", {"etag": state["trading_state"]["etag"]}
         )
-        self._print_json(answer)
+        self._show_trading(answer)
 
     async def _do_state(self, _: str) -> None:
-        self._print_json(await self._client.call("GET", "/v1/trading"))
+        self._show_trading(await self._client.call("GET", "/v1/trading"))
 
     async def _do_sessions(self, _: str) -> None:
         answer = await self._client.call("GET", "/v1/sessions")
@@ -221,5 +227,13 @@ class Repl:
     async def _do_trace(self, turn_id: str) -> None:
         self._print_trace(turn_id or self._shown.turn_id)
 
-    def _print_json(self, document: dict[str, Any]) -> None:
-        self._console.print(json.dumps(document, ensure_ascii=False, indent=2), markup=False)
+    def _show_trading(self, answer: dict[str, Any]) -> None:
+        self._console.print(describe_trading(answer["trading_state"]), markup=False)
+
+
+def describe_trading(record: dict[str, Any]) -> str:
+    """A trading state for people: `trading is HALTED since … (reason)`."""
+    state = str(record["state"]).removeprefix("TRADING_STATE_")
+    since = f" since {record['update_time'][:19]}Z" if record.get("update_time") else ""
+    reason = f" ({record['reason']})" if record.get("reason") else ""
+    return f"trading is {state}{since}{reason}"

@@ -24,6 +24,11 @@ class TerminalLines:
             return ""
 
 
+def readable(text: str) -> str:
+    """Text as UTF-8 can carry it: bytes that were no UTF-8 become replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 class PipedLines:
     """Implements LineSource for text that is piped in."""
 
@@ -32,4 +37,4 @@ class PipedLines:
 
     async def read(self, prompt: str) -> str | None:
         line = await asyncio.to_thread(self._source.readline)
-        return line or None
+        return readable(line) if line else None

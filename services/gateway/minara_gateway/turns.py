@@ -15,12 +15,18 @@ from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError, NotFound
 from minara_core.ids import IdSource
 from minara_core.input_scan import scan
-from minara_core.lexicon import language_of
+from minara_core.lexicon import typed_decision
+from minara_core.script import locale_of
 from minara_core.taxonomy import Origin
 from minara_core.tooling import ok
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import render_missing, render_preview, render_receipt
+from minara_gateway.rendering import (
+    render_missing,
+    render_preview,
+    render_receipt,
+    render_undecided,
+)
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime.convert_actions import action_to_pb
 from minara_runtime.logging import get_logger
@@ -89,9 +95,11 @@ class Turns:
                 caller, typed.action.pending_action_id, typed.action.action_hash, typed.decision
             )
             return self.tell_decision(
-                caller, action, language=language_of(scanned.text), turn_id=ask.turn_id
+                caller, action, language=locale_of(scanned.text), turn_id=ask.turn_id
             )
-        language = language_of(scanned.text)
+        language = locale_of(scanned.text)
+        hints = await self._undecided(caller, scanned.text, ask.shown_action_id, language)
+        notices = (*scanned.notices, *hints)
         context = self._grants.turn(
             caller,
             turn_id=ask.turn_id,
@@ -109,8 +117,24 @@ class Turns:
         return RunningTurn(
             turn_id=ask.turn_id,
             session_id=session_id,
-            notices=scanned.notices,
-            events=self._run(caller, request, language),
+            notices=notices,
+            events=self._run(caller, request, language, notices),
+        )
+
+    async def _undecided(
+        self, caller: Caller, text: str, shown_action_id: str, language: str
+    ) -> tuple[str, ...]:
+        """A word to the person whose typed answer did not decide the preview they see."""
+        if not shown_action_id or typed_decision(text) is None:
+            return ()
+        waiting = [
+            action
+            for action in await self._confirmations.pending(caller)
+            if action.pending_action_id == shown_action_id
+        ]
+        return tuple(
+            render_undecided(code=self._confirmations.code(action), language=language)
+            for action in waiting
         )
 
     def tell_decision(
@@ -162,7 +186,7 @@ class Turns:
             turn_id=ask.turn_id,
             session_id=session_id,
             origin=ask.origin,
-            locale=language_of(text),
+            locale=locale_of(text),
             message=text,
         )
         return await self._peers.agent.RenderPrompt(
@@ -197,13 +221,19 @@ class Turns:
         return session_id
 
     async def _run(
-        self, caller: Caller, request: agent_pb.RunTurnRequest, language: str
+        self,
+        caller: Caller,
+        request: agent_pb.RunTurnRequest,
+        language: str,
+        notices: tuple[str, ...] = (),
     ) -> AsyncIterator[event_pb.TurnEvent]:
         call = self._peers.agent.RunTurn(request)
         try:
             async for response in call:
                 for event in response.events:
                     await self._show(caller, event, language)
+                    if event.WhichOneof("event") == "turn_started":
+                        event.turn_started.notices.extend(notices)
                     yield event
                     if event.WhichOneof("event") in _TERMINAL:
                         self._close(request.context, event)

@@ -357,3 +357,15 @@ def test_folding_is_nfkc_and_casefold() -> None:
 def test_every_topic_is_known_in_three_languages() -> None:
     for topic, patterns in stage_table().topics.items():
         assert set(patterns) == set(Language), topic
+
+
+@pytest.mark.parametrize("text", ["buy $1e9 of ETH", "buy $0x10 of ETH", "buy $5o of ETH"])
+def test_a_number_that_goes_on_in_letters_is_unread_even_behind_a_dollar_sign(text: str) -> None:
+    parsed = parse(text)
+    assert parsed.has_unread_number
+    assert parsed.amounts == ()
+
+
+@pytest.mark.parametrize("text", ["buy $50eth", "buy $50 of ETH", "buy $50usd of ETH"])
+def test_a_dollar_amount_may_touch_what_it_buys(text: str) -> None:
+    assert [(str(a.value), a.unit) for a in parse(text).amounts] == [("50", "usd")]

@@ -2,7 +2,7 @@
 
 from minara_orchestrator.app.open_turn import TurnOpening
 from minara_orchestrator.domain.prompt import PromptBlock, tools_block
-from minara_orchestrator.domain.turn import Turn
+from minara_orchestrator.domain.turn import Turn, input_text
 
 
 class PromptRenderer:
@@ -10,7 +10,11 @@ class PromptRenderer:
         self._opening = opening
 
     async def render(self, turn: Turn) -> tuple[PromptBlock, ...]:
-        """All blocks in their declared order, empty ones left out. Raises as opening a turn."""
+        """All blocks in their declared order, then the message; empty ones are left out.
+
+        Raises as opening a turn.
+        """
         opened = await self._opening.open(turn, validate_only=True)
-        blocks = (tools_block(opened.catalog.definitions), *opened.prompt.blocks)
+        message = PromptBlock(number=9, key="message", text=input_text(turn.input))
+        blocks = (tools_block(opened.catalog.definitions), *opened.prompt.blocks, message)
         return tuple(block for block in blocks if block.text)
