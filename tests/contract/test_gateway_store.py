@@ -28,8 +28,8 @@ async def test_a_token_is_known_and_never_stored_as_it_is(store: GatewayStore) -
 
 async def test_only_what_was_shown_to_this_person_counts_as_shown(store: GatewayStore) -> None:
     action = an_action()
-    await store.record_shown(action)
-    await store.record_shown(action)
+    await store.record_shown(action, is_last_word=False)
+    await store.record_shown(action, is_last_word=False)
     assert await store.was_shown(ME.user_id, action.pending_action_id, action.action_hash)
     assert not await store.was_shown(ME.user_id, action.pending_action_id, "cd" * 32)
     assert not await store.was_shown(
@@ -44,3 +44,18 @@ async def test_an_idempotency_key_belongs_to_one_body(store: GatewayStore) -> No
     with pytest.raises(Conflict) as refusal:
         await store.claim_key(ME.user_id, "key", "body-2")
     assert refusal.value.reason is ErrorReason.IDEMPOTENCY_KEY_REUSED
+
+
+async def test_the_last_word_is_what_a_turn_ended_with_until_more_is_said(
+    store: GatewayStore,
+) -> None:
+    action = an_action()
+    assert not await store.is_last_word(action)
+    await store.record_shown(action, is_last_word=False)
+    assert not await store.is_last_word(action)
+    await store.record_shown(action, is_last_word=True)
+    assert await store.is_last_word(action)
+    await store.record_shown(action, is_last_word=False)
+    assert await store.is_last_word(action)
+    await store.take_back_last_word(action)
+    assert not await store.is_last_word(action)

@@ -11,7 +11,9 @@ from support.minara import Minara, a_minara
 
 
 class Lines:
-    """Implements LineSource; a line may be made from what was shown so far."""
+    """Implements LineSource."""
+
+    is_terminal = True
 
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)

@@ -1,5 +1,6 @@
 """One service in a process of its own: settings, logs, traces, keys, a server, until a signal."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -50,7 +51,9 @@ def run_service(
     Raises SettingsError for a setting that does not fit, Conflict when another process holds the
     service's database in this data folder.
     """
+    os.umask(0o077)  # what Minara keeps is its owner's alone
     settings = read(settings_type)
+    DataFolder(settings.data_dir)
     logging.configure(settings, console=True)
     uvloop.run(_run(name, settings, address(settings), make))
 

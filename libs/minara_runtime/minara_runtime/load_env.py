@@ -20,6 +20,7 @@ from dotenv import dotenv_values
 HARMLESS = frozenset({"MINARA_LOG_LEVEL", "MINARA_TIME_ZONE"})
 """What a `.env` that nobody allowed may set; marked `# harmless` in `.env.example`."""
 
+_LARGEST_FILE = 1024 * 1024
 _FOREIGN_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -130,7 +131,11 @@ def _why_unsafe(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes | None:
+    """A small regular file's bytes; a pipe, a device or a huge file is as good as none."""
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
+            return None
         return path.read_bytes()
     except OSError:
         return None

@@ -134,6 +134,6 @@ async def _shown(request: Request, action: PendingAction, language: str) -> dict
     document = as_json(action_to_pb(action))
     if action.outcome is not None or action.state.is_final:
         return document | {"rendered_receipt": render_receipt(action, language=language)}
-    await store.record_shown(action)
+    await store.record_shown(action, is_last_word=False)
     code = confirmations.code(action)
     return document | {"rendered_preview": render_preview(action, code=code, language=language)}

@@ -4,8 +4,8 @@ Order of refusals: foreign Host, foreign Origin, wrong content type, too large a
 token. Health is the only route without one.
 """
 
+import re
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,12 +50,23 @@ class Border:
         await self._app(scope, _limited(receive), _decorated(send))
 
 
+_AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
+
+
 def _hostname(authority: str) -> str:
-    return (urlsplit(f"//{authority}").hostname or "").lower()
+    """The host of a Host header, or nothing when it is more or less than `host[:port]`."""
+    found = _AUTHORITY.fullmatch(authority)
+    return found[1].strip("[]").lower() if found else ""
+
+
+def _only(request: Request, name: str) -> str | None:
+    """A header that may come once: what comes twice is nobody's."""
+    values = request.headers.getlist(name)
+    return values[0] if len(values) == 1 else ("" if values else None)
 
 
 def _check_host(request: Request, hosts: frozenset[str]) -> None:
-    authority = request.headers.get("host", "")
+    authority = _only(request, "host") or ""
     if _hostname(authority) not in hosts:
         raise NotPermitted(
             "this Host is not one of ours",
@@ -65,10 +76,11 @@ def _check_host(request: Request, hosts: frozenset[str]) -> None:
 
 
 def _check_origin(request: Request, hosts: frozenset[str]) -> None:
-    origin = request.headers.get("origin")
-    site = request.headers.get("sec-fetch-site", "none")
+    origin = _only(request, "origin")
+    site = _only(request, "sec-fetch-site")
+    site = "none" if site is None else site
     authority = request.headers.get("host", "")
-    own = origin is None or urlsplit(origin).netloc == authority
+    own = origin is None or origin in {f"http://{authority}", f"https://{authority}"}
     if not own or site not in {"none", "same-origin"}:
         raise NotPermitted(
             "requests that change something come from our own pages or from programs",

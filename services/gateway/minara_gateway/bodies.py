@@ -2,9 +2,20 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 _Id = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]*$")]
+
+
+def _joined(text: object) -> object:
+    """Surrogate pairs joined, lone ones replaced: JSON may carry them, UTF-8 cannot."""
+    if not isinstance(text, str):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_Text = Annotated[str, BeforeValidator(_joined)]
+_FileKey = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9._/-]+$")]
 
 
 class Body(BaseModel):
@@ -15,9 +26,9 @@ class ChatBody(Body):
     """`POST /v1/chat` and `/v1/chat/stream`. `shown_action_id` names the pending action whose
     preview the client shows right now, for typed answers."""
 
-    message: Annotated[str, Field(max_length=200_000)]
+    message: Annotated[_Text, Field(max_length=200_000)]
     session_id: _Id = ""
-    file_keys: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    file_keys: Annotated[tuple[_FileKey, ...], Field(max_length=20)] = ()
     double_texting: Literal["enqueue", "reject", "interrupt", "interject"] = "enqueue"
     on_disconnect: Literal["continue", "cancel"] = "continue"
     surface: Literal["http", "repl"] = "http"
@@ -38,11 +49,11 @@ class CodeBody(Body):
 
 
 class SessionBody(Body):
-    title: Annotated[str, Field(max_length=200)] = ""
+    title: Annotated[_Text, Field(max_length=200)] = ""
 
 
 class HaltBody(Body):
-    reason: Annotated[str, Field(max_length=500)] = ""
+    reason: Annotated[_Text, Field(max_length=500)] = ""
 
 
 class ResumeBody(Body):
@@ -52,5 +63,5 @@ class ResumeBody(Body):
 
 
 class PromptBody(Body):
-    message: Annotated[str, Field(max_length=200_000)]
+    message: Annotated[_Text, Field(max_length=200_000)]
     session_id: _Id = ""

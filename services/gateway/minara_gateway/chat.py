@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from google.protobuf import json_format
 
@@ -19,7 +19,7 @@ from minara_core.taxonomy import Origin, Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ChatBody, PromptBody
 from minara_gateway.sse import HEARTBEAT, HEARTBEAT_SECONDS, OPENING, frame, last_event_id
-from minara_gateway.store import Caller, GatewayStore
+from minara_gateway.store import Caller
 from minara_gateway.turns import Ask, RunningTurn, Turns
 
 router = APIRouter(prefix="/v1/chat")
@@ -61,7 +61,7 @@ async def resume(
     caller: Chatter,
     turn_id: str = "",
     session_id: str = "",
-    after: int = 0,
+    after: Annotated[int, Query(le=2**31 - 1)] = 0,
     last_event: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
 ) -> StreamingResponse:
     """Watch a turn from where the client stopped; without turn_id the session's live turn."""
@@ -100,10 +100,6 @@ async def prompt(request: Request, body: PromptBody, caller: Chatter) -> dict[st
 async def _start(request: Request, body: ChatBody, caller: Caller, key: str) -> RunningTurn:
     turns: Turns = request.app.state.turns
     ids: IdSource = request.app.state.ids
-    if key:
-        store: GatewayStore = request.app.state.store
-        digest = hashlib.sha256(body.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()
-        await store.claim_key(caller.user_id, key, digest)
     return await turns.start(
         caller,
         Ask(
@@ -112,6 +108,8 @@ async def _start(request: Request, body: ChatBody, caller: Caller, key: str) -> 
             turn_id=turn_id_for(caller.user_id, key) if key else ids.new(),
             new_session_id=turn_id_for(caller.user_id, f"session:{key}") if key else ids.new(),
             origin=Origin.REPL if body.surface == "repl" and caller.is_interactive else Origin.HTTP,
+            idempotency_key=key,
+            body_hash=hashlib.sha256(body.model_dump_json().encode()).hexdigest() if key else "",
             shown_action_id=body.shown_action_id,
             file_keys=body.file_keys,
             double_texting=_DOUBLE_TEXTING(body.double_texting)

@@ -42,6 +42,10 @@ app.add_typer(env_app, name="env")
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+HALT_SECONDS = 5.0
+"""How long the running Minara may take to say that it halted; the file holds meanwhile."""
+
+
 def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return uvloop.run(work)
@@ -258,21 +262,34 @@ async def _serve(settings: EmbeddedSettings, *, with_repl: bool) -> None:
 
 
 async def _halt(settings: EmbeddedSettings, reason: str, *, as_json: bool) -> None:
-    client = await find_running(settings)
-    if client is None:
-        # Nothing runs: the file alone halts the installation, whatever is started next.
-        path = settings.gateway.data_dir / HALT_FILE
-        path.write_text(reason or "halted from the command line", encoding="utf-8")
-        record = {"state": "TRADING_STATE_HALTED", "reason": reason, "file": str(path)}
+    """Stop first, ask afterwards: the file holds with every service dead, hung or locked."""
+    path = settings.gateway.data_dir / HALT_FILE
+    path.write_text(reason or "halted from the command line", encoding="utf-8")
+    answer = await _halt_running(settings, reason)
+    if answer is None:
         said = f"halted, also for whatever starts next, until `minara resume` ({path})"
-        typer.echo(json.dumps({"trading_state": record}) if as_json else said)
-        return
-    try:
-        answer = await client.call("POST", "/v1/trading:halt", {"reason": reason})
-    finally:
-        await client.aclose()
-    said = describe_trading(answer["trading_state"])
+        answer = {"trading_state": {"state": "TRADING_STATE_HALTED", "file": str(path)}}
+    else:
+        path.unlink()  # the running Minara remembers it from here on
+        said = describe_trading(answer["trading_state"])
     typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else said)
+
+
+async def _halt_running(settings: EmbeddedSettings, reason: str) -> dict[str, Any] | None:
+    """Tell the running Minara, which then also rejects what waits; None when it cannot be told."""
+    try:
+        async with asyncio.timeout(HALT_SECONDS):
+            client = await find_running(settings)
+            if client is None:
+                return None
+            try:
+                return await client.call("POST", "/v1/trading:halt", {"reason": reason})
+            finally:
+                await client.aclose()
+    except (MinaraError, TimeoutError) as error:
+        why = error.message if isinstance(error, MinaraError) else "it does not answer"
+        Console(stderr=True).print(f"the running Minara was not told: {why}", style="yellow")
+        return None
 
 
 async def _resume(settings: EmbeddedSettings, *, yes: bool, as_json: bool) -> None:

@@ -58,7 +58,8 @@ class GatewayClient:
     async def healthy(self) -> bool:
         """Whether a gateway answers at all."""
         try:
-            return (await self._http.get("/healthz")).status_code == 200
+            answer = await self._http.get("/healthz", timeout=CONNECT_SECONDS)
+            return answer.status_code == 200
         except httpx.TransportError:
             return False
 

@@ -14,9 +14,10 @@ from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.tools.v1 import approval_service_pb2 as approval_pb
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import ActionState, Decision, PendingAction
-from minara_core.errors import Conflict, NotFound
+from minara_core.errors import Conflict, DeadlineExceeded, NotFound, Unavailable
 from minara_core.lexicon import typed_decision
 from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Scope
 from minara_gateway.peers import CONFIRM_SECONDS, READ_SECONDS, GrantDesk, Peers
 from minara_gateway.rendering import answers_to_typed_words
 from minara_gateway.store import Caller, GatewayStore
@@ -127,7 +128,9 @@ class Confirmations:
         delivered, nothing runs and no question is open.
         """
         word = typed_decision(text)
-        if word is None or not caller.is_interactive or not shown_action_id or not session_id:
+        if word is None or not shown_action_id or not session_id:
+            return None
+        if not caller.is_interactive or Scope.CONFIRM not in caller.scopes:
             return None
         open_actions = await self.pending(caller, session_id)
         if [action.pending_action_id for action in open_actions] != [shown_action_id]:
@@ -141,10 +144,7 @@ class Confirmations:
         return TypedDecision(action=action, decision=decision)
 
     async def _was_last_word(self, caller: Caller, session_id: str, action: PendingAction) -> bool:
-        shown = await self._store.was_shown(
-            caller.user_id, action.pending_action_id, action.action_hash
-        )
-        if not shown:
+        if not await self._store.is_last_word(action):
             return False
         response = await self._peers.sessions.GetSession(
             session_pb.GetSessionRequest(session_id=session_id),
@@ -163,13 +163,16 @@ class Confirmations:
             agent_pb.RunTurnRequest(
                 context=self._grants.watch(caller, turn_id="", session_id=session_id),
                 attach=agent_pb.Attach(),
-            )
+            ),
+            timeout=READ_SECONDS,
         )
         try:
             async for _ in call:
                 return True
         except NotFound:
             return False
+        except (DeadlineExceeded, Unavailable):
+            return True  # in doubt a word decides nothing
         finally:
             call.cancel()
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import secrets
 import signal
 from collections.abc import Awaitable, Callable
@@ -69,7 +70,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
     peers = Peers(channels)
     code_key = hashlib.sha256(confirmation_key.private_key.private_bytes_raw()).digest()
     confirmations = Confirmations(peers, grants, store, code_key)
-    turns = Turns(peers=peers, grants=grants, confirmations=confirmations, store=store, ids=ids)
+    turns = Turns(peers=peers, grants=grants, confirmations=confirmations, store=store)
     app = make_app(
         peers=peers,
         grants=grants,
@@ -95,18 +96,20 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
 def owner_token(data_dir: Path) -> str:
     """The token in `<data_dir>/token`, made at first start with mode 0600."""
     path = data_dir / TOKEN_FILE
-    try:
-        with path.open("x", encoding="ascii") as file:
-            path.chmod(0o600)
+    if not path.exists() or not path.read_text(encoding="ascii").strip():
+        draft = path.with_name(f".{TOKEN_FILE}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32))
-    except FileExistsError:
-        pass  # made before: that one stays
+        draft.replace(path)  # whole or not at all, whenever the process ends
     return path.read_text(encoding="ascii").strip()
 
 
 def main() -> None:
     """Run the gateway alone, over TCP to its peers, until SIGTERM or SIGINT."""
+    os.umask(0o077)  # what Minara keeps is its owner's alone
     settings = read(GatewaySettings)
+    DataFolder(settings.data_dir)
     logging.configure(settings, console=True)
     uvloop.run(_run(settings))
 

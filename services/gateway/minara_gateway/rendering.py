@@ -27,7 +27,7 @@ def _phrases(language: str) -> dict[str, dict[str, str]]:
 def outside(text: str) -> str:
     """A string that others wrote, made harmless to show."""
     folded = unicodedata.normalize("NFKC", text)
-    plain = "".join(c for c in folded if unicodedata.category(c)[0] not in {"C", "M"} or c == " ")
+    plain = "".join(c for c in folded if c.isprintable() and unicodedata.category(c)[0] != "M")
     return plain if len(plain) <= _OUTSIDE_LIMIT else plain[: _OUTSIDE_LIMIT - 1] + "…"
 
 

@@ -1,6 +1,7 @@
 """The chat in a terminal. It speaks HTTP like everybody else, and knows which preview it shows."""
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -22,6 +23,11 @@ Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portf
 
 class LineSource(Protocol):
     """Where lines come from: the terminal, or a file of them."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person sees what is shown; only then a typed word can decide."""
+        ...
 
     async def read(self, prompt: str) -> str | None:
         """The next line, or None at the end."""
@@ -52,9 +58,11 @@ class Repl:
         self._console = console
         self._print_trace = print_trace
         self._shown = Shown(session_id=session_id)
+        self._is_terminal = False
 
     async def run(self, lines: LineSource) -> None:
         """Read lines until the end of input or /quit."""
+        self._is_terminal = lines.is_terminal
         self._console.print(escape(HELP), style="dim", highlight=False)
         while (line := await lines.read("you> ")) is not None:
             text = line.strip()
@@ -69,7 +77,9 @@ class Repl:
                     await self._say(text)
             except MinaraError as error:
                 self._end_text()
-                self._console.print(f"{error.reason}: {escape(error.message)}", style="red")
+                self._console.print(
+                    plain(f"{error.reason}: {error.message}"), style="red", markup=False
+                )
             except asyncio.CancelledError:
                 self._end_text()
                 self._console.print("stopped watching; the turn goes on", style="yellow")
@@ -81,7 +91,7 @@ class Repl:
         body: dict[str, Any] = {"message": text, "surface": "repl"}
         if self._shown.session_id:
             body["session_id"] = self._shown.session_id
-        if self._shown.pending_action_id:
+        if self._shown.pending_action_id and self._is_terminal:
             body["shown_action_id"] = self._shown.pending_action_id
         await self._watch(self._client.stream("/v1/chat/stream", body))
 
@@ -100,13 +110,13 @@ class Repl:
         self._shown.session_id = fields["session_id"]
         self._shown.turn_id = fields["turn_id"]
         for notice in cast("list[str]", fields.get("notices", [])):
-            self._console.print(escape(notice), style="yellow")
+            self._console.print(plain(notice), style="yellow", markup=False)
 
     def _on_turn_queued(self, fields: dict[str, Any]) -> None:
         self._console.print(f"waiting behind {fields['position']} turn(s)", style="dim")
 
     def _on_text_delta(self, fields: dict[str, Any]) -> None:
-        self._console.print(fields["text"], end="", markup=False, highlight=False)
+        self._console.print(plain(fields["text"]), end="", markup=False, highlight=False)
         self._shown.text_open = True
 
     def _on_text_reset(self, fields: dict[str, Any]) -> None:
@@ -124,9 +134,8 @@ class Repl:
         result = cast("dict[str, Any]", fields["result"])
         for outcome in ("denial", "failure"):
             if outcome in result:
-                self._console.print(
-                    f"✗ {escape(result[outcome]['message'])}", style="red", highlight=False
-                )
+                message = plain(f"✗ {result[outcome]['message']}")
+                self._console.print(message, style="red", markup=False, highlight=False)
 
     def _on_approval_requested(self, fields: dict[str, Any]) -> None:
         self._end_text()
@@ -150,7 +159,9 @@ class Repl:
 
     def _on_turn_failed(self, fields: dict[str, Any]) -> None:
         self._end_text()
-        self._console.print(f"{fields['reason']}: {escape(fields['message'])}", style="red")
+        self._console.print(
+            plain(f"{fields['reason']}: {fields['message']}"), style="red", markup=False
+        )
 
     def _on_turn_cancelled(self, fields: dict[str, Any]) -> None:
         self._end_text()
@@ -221,14 +232,23 @@ class Repl:
     async def _do_sessions(self, _: str) -> None:
         answer = await self._client.call("GET", "/v1/sessions")
         for session in cast("list[dict[str, Any]]", answer["sessions"]):
-            title = escape(str(session["title"]))
-            self._console.print(f"{session['session_id']}  {title}", highlight=False)
+            line = plain(f"{session['session_id']}  {session['title']}")
+            self._console.print(line, markup=False, highlight=False)
 
     async def _do_trace(self, turn_id: str) -> None:
         self._print_trace(turn_id or self._shown.turn_id)
 
+    def _show_refusal(self, reason: str, message: str) -> None:
+        self._console.print(plain(f"{reason}: {message}"), style="red", markup=False)
+
     def _show_trading(self, answer: dict[str, Any]) -> None:
         self._console.print(describe_trading(answer["trading_state"]), markup=False)
+
+
+def plain(text: str) -> str:
+    """Text of a model or a tool as a terminal may show it: it cannot move the cursor, clear the
+    screen or turn the writing around."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 
 def describe_trading(record: dict[str, Any]) -> str:
@@ -236,4 +256,4 @@ def describe_trading(record: dict[str, Any]) -> str:
     state = str(record["state"]).removeprefix("TRADING_STATE_")
     since = f" since {record['update_time'][:19]}Z" if record.get("update_time") else ""
     reason = f" ({record['reason']})" if record.get("reason") else ""
-    return f"trading is {state}{since}{reason}"
+    return plain(f"trading is {state}{since}{reason}")

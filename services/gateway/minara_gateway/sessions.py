@@ -2,19 +2,20 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from minara.workspace.v1 import session_service_pb2 as session_pb
-from minara_core.ids import IdSource
+from minara_core.ids import IdSource, turn_id_for
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import SessionBody
-from minara_gateway.chat import as_json
+from minara_gateway.chat import Key, as_json
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
 from minara_gateway.store import Caller
 
 router = APIRouter(prefix="/v1/sessions")
 
+PageSize = Annotated[int, Query(ge=1, le=200)]
 Reader = Annotated[Caller, Depends(requires(Scope.READ))]
 Chatter = Annotated[Caller, Depends(requires(Scope.CHAT))]
 
@@ -24,12 +25,15 @@ def _peers(request: Request) -> tuple[Peers, GrantDesk]:
 
 
 @router.post("")
-async def create(request: Request, body: SessionBody, caller: Chatter) -> dict[str, Any]:
-    """A fresh session."""
+async def create(
+    request: Request, body: SessionBody, caller: Chatter, key: Key = ""
+) -> dict[str, Any]:
+    """A fresh session; the same one again for the same Idempotency-Key."""
     peers, grants = _peers(request)
     ids: IdSource = request.app.state.ids
+    request_id = turn_id_for(caller.user_id, f"session:{key}") if key else ids.new()
     response = await peers.sessions.CreateSession(
-        session_pb.CreateSessionRequest(request_id=ids.new(), title=body.title),
+        session_pb.CreateSessionRequest(request_id=request_id, title=body.title),
         metadata=grants.request(caller),
         timeout=READ_SECONDS,
     )
@@ -38,7 +42,7 @@ async def create(request: Request, body: SessionBody, caller: Chatter) -> dict[s
 
 @router.get("")
 async def list_all(
-    request: Request, caller: Reader, page_size: int = 50, page_token: str = ""
+    request: Request, caller: Reader, page_size: PageSize = 50, page_token: str = ""
 ) -> dict[str, Any]:
     """The caller's sessions, most recently used first."""
     peers, grants = _peers(request)
@@ -64,7 +68,11 @@ async def get(request: Request, session_id: str, caller: Reader) -> dict[str, An
 
 @router.get("/{session_id}/turns")
 async def list_turns(
-    request: Request, session_id: str, caller: Reader, page_size: int = 50, page_token: str = ""
+    request: Request,
+    session_id: str,
+    caller: Reader,
+    page_size: PageSize = 50,
+    page_token: str = "",
 ) -> dict[str, Any]:
     """A session's recorded turns, oldest first."""
     peers, grants = _peers(request)

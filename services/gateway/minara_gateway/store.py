@@ -37,6 +37,7 @@ _SHOWN = sa.Table(
     sa.Column("user_id", sa.Text, nullable=False),
     sa.Column("session_id", sa.Text, nullable=False),
     sa.Column("turn_id", sa.Text, nullable=False),
+    sa.Column("is_last_word", sa.Boolean, nullable=False),
     sa.Column("show_time", UtcTime, nullable=False),
 )
 _KEYS = sa.Table(
@@ -50,10 +51,18 @@ _KEYS = sa.Table(
 _FIND_TOKEN = sa.select(_TOKENS.c.user_id, _TOKENS.c.scopes, _TOKENS.c.is_interactive).where(
     _TOKENS.c.token_hash == sa.bindparam("hash")
 )
-_FIND_SHOWN = sa.select(_SHOWN.c.pending_action_id).where(
+_FIND_SHOWN = sa.select(_SHOWN.c.is_last_word).where(
     _SHOWN.c.pending_action_id == sa.bindparam("action"),
     _SHOWN.c.action_hash == sa.bindparam("hash"),
     _SHOWN.c.user_id == sa.bindparam("person"),
+)
+_SET_LAST_WORD = (
+    sa.update(_SHOWN)
+    .where(
+        _SHOWN.c.pending_action_id == sa.bindparam("action"),
+        _SHOWN.c.action_hash == sa.bindparam("hash"),
+    )
+    .values(is_last_word=sa.bindparam("is_last"))
 )
 _FIND_KEY = sa.select(_KEYS.c.body_hash).where(
     _KEYS.c.user_id == sa.bindparam("person"), _KEYS.c.key == sa.bindparam("name")
@@ -67,6 +76,10 @@ class Caller:
     user_id: UserId
     scopes: frozenset[Scope]
     is_interactive: bool
+
+
+def _key(action: PendingAction) -> dict[str, object]:
+    return {"action": action.pending_action_id, "hash": action.action_hash}
 
 
 def token_hash(token: str) -> str:
@@ -105,22 +118,42 @@ class GatewayStore:
             is_interactive=row.is_interactive,
         )
 
-    async def record_shown(self, action: PendingAction) -> None:
-        """Remember, before it is delivered, that this person is shown this very hash."""
+    async def record_shown(self, action: PendingAction, *, is_last_word: bool) -> None:
+        """Remember, before it is delivered, that this person is shown this very hash.
+
+        `is_last_word`: it is the last thing a turn delivers, so that a bare yes can mean it.
+        """
         values = {
             "pending_action_id": action.pending_action_id,
             "action_hash": action.action_hash,
             "user_id": action.user_id,
             "session_id": action.session_id,
             "turn_id": action.turn_id,
+            "is_last_word": is_last_word,
             "show_time": self._clock.now(),
         }
-        await self._database.transaction(lambda c: insert_if_absent(c, _SHOWN, values))
+
+        def record(connection: sa.Connection) -> None:
+            if not insert_if_absent(connection, _SHOWN, values) and is_last_word:
+                connection.execute(_SET_LAST_WORD, _key(action) | {"is_last": True})
+
+        await self._database.transaction(record)
+
+    async def take_back_last_word(self, action: PendingAction) -> None:
+        """Something else was delivered after the preview: a bare yes no longer means it."""
+        parameters = _key(action) | {"is_last": False}
+        await self._database.transaction(lambda c: c.execute(_SET_LAST_WORD, parameters))
 
     async def was_shown(self, user_id: UserId, pending_action_id: str, action_hash: str) -> bool:
         parameters = {"action": pending_action_id, "hash": action_hash, "person": user_id}
         row = await self._database.read(lambda c: c.execute(_FIND_SHOWN, parameters).first())
         return row is not None
+
+    async def is_last_word(self, action: PendingAction) -> bool:
+        """Whether this preview was the last thing its turn delivered to its person."""
+        parameters = _key(action) | {"person": action.user_id}
+        row = await self._database.read(lambda c: c.execute(_FIND_SHOWN, parameters).first())
+        return row is not None and row.is_last_word
 
     async def claim_key(self, user_id: UserId, key: str, body_hash: str) -> None:
         """Bind an idempotency key to a body; raises Conflict when it was bound to another."""

@@ -11,6 +11,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 class TerminalLines:
     """Implements LineSource for a person at a terminal."""
 
+    is_terminal = True
+
     def __init__(self) -> None:
         self._session: PromptSession[str] = PromptSession(history=InMemoryHistory())
 
@@ -31,6 +33,8 @@ def readable(text: str) -> str:
 
 class PipedLines:
     """Implements LineSource for text that is piped in."""
+
+    is_terminal = False
 
     def __init__(self, source: TextIO) -> None:
         self._source = source

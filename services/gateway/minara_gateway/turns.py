@@ -13,7 +13,7 @@ from minara.type.v1 import turn_context_pb2 as context_pb
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError, NotFound
-from minara_core.ids import IdSource
+from minara_core.ids import turn_id_for
 from minara_core.input_scan import scan
 from minara_core.lexicon import typed_decision
 from minara_core.script import locale_of
@@ -41,6 +41,8 @@ class Ask:
     turn_id: str
     new_session_id: str
     origin: Origin
+    idempotency_key: str = ""
+    body_hash: str = ""
     shown_action_id: str = ""
     file_keys: tuple[str, ...] = ()
     double_texting: agent_pb.DoubleTexting.ValueType = agent_pb.DOUBLE_TEXTING_UNSPECIFIED
@@ -65,13 +67,11 @@ class Turns:
         grants: GrantDesk,
         confirmations: Confirmations,
         store: GatewayStore,
-        ids: IdSource,
     ) -> None:
         self._peers = peers
         self._grants = grants
         self._confirmations = confirmations
         self._store = store
-        self._ids = ids
         self._known_sessions: set[tuple[str, str]] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._log = get_logger("gateway/turns")
@@ -80,10 +80,13 @@ class Turns:
         """Start the turn a message asks for, or the one that tells what a typed word decided.
 
         Raises InvalidRequest or TooLarge for the message, NotFound for the session; nothing is
-        stored then.
+        stored then, and the idempotency key is still free. Raises Conflict when the key came with
+        another body before.
         """
         scanned = scan(ask.message)
         session_id = await self._session(caller, ask)
+        if ask.idempotency_key:
+            await self._store.claim_key(caller.user_id, ask.idempotency_key, ask.body_hash)
         typed = await self._confirmations.typed(
             caller,
             text=scanned.text,
@@ -94,9 +97,7 @@ class Turns:
             action = await self._confirmations.decide(
                 caller, typed.action.pending_action_id, typed.action.action_hash, typed.decision
             )
-            return self.tell_decision(
-                caller, action, language=locale_of(scanned.text), turn_id=ask.turn_id
-            )
+            return self.tell_decision(caller, action, language=locale_of(scanned.text))
         language = locale_of(scanned.text)
         hints = await self._undecided(caller, scanned.text, ask.shown_action_id, language)
         notices = (*scanned.notices, *hints)
@@ -137,11 +138,12 @@ class Turns:
             for action in waiting
         )
 
-    def tell_decision(
-        self, caller: Caller, action: PendingAction, *, language: str, turn_id: str = ""
-    ) -> RunningTurn:
-        """The turn that tells what a person decided, in the session the action was made in."""
-        turn_id = turn_id or self._ids.new()
+    def tell_decision(self, caller: Caller, action: PendingAction, *, language: str) -> RunningTurn:
+        """The turn that tells what a person decided, in the session the action was made in.
+
+        It is the same turn however often the decision is repeated.
+        """
+        turn_id = turn_id_for(caller.user_id, f"decision:{action.pending_action_id}")
         context = self._grants.turn(
             caller,
             turn_id=turn_id,
@@ -228,10 +230,11 @@ class Turns:
         notices: tuple[str, ...] = (),
     ) -> AsyncIterator[event_pb.TurnEvent]:
         call = self._peers.agent.RunTurn(request)
+        previews: list[PendingAction] = []
         try:
             async for response in call:
                 for event in response.events:
-                    await self._show(caller, event, language)
+                    await self._show(caller, event, language, previews)
                     if event.WhichOneof("event") == "turn_started":
                         event.turn_started.notices.extend(notices)
                     yield event
@@ -241,11 +244,26 @@ class Turns:
         finally:
             call.cancel()
 
-    async def _show(self, caller: Caller, event: event_pb.TurnEvent, language: str) -> None:
-        """Replace whatever the orchestrator says about an action by what tools has stored."""
-        match event.WhichOneof("event"):
+    async def _show(
+        self,
+        caller: Caller,
+        event: event_pb.TurnEvent,
+        language: str,
+        previews: list[PendingAction],
+    ) -> None:
+        """Replace whatever the orchestrator says about an action by what tools has stored.
+
+        `previews` are those that stand last so far; what speaks after them takes their word back.
+        """
+        name = event.WhichOneof("event")
+        if name not in _SAYS_NOTHING:
+            while previews:
+                await self._store.take_back_last_word(previews.pop())
+        match name:
             case "approval_requested":
-                await self._show_preview(caller, event.approval_requested, language)
+                action = await self._show_preview(caller, event.approval_requested, language)
+                if action is not None:
+                    previews.append(action)
             case "action_decided":
                 await self._show_receipt(caller, event.action_decided, language)
             case "tool_call_finished":
@@ -255,17 +273,18 @@ class Turns:
 
     async def _show_preview(
         self, caller: Caller, event: event_pb.ApprovalRequested, language: str
-    ) -> None:
+    ) -> PendingAction | None:
         action = await self._stored(caller, event.action)
         event.Clear()
         if action is None:
             event.rendered_preview = render_missing(language)
-            return
-        await self._store.record_shown(action)
+            return None
+        await self._store.record_shown(action, is_last_word=True)
         event.action.CopyFrom(action_to_pb(action))
         event.rendered_preview = render_preview(
             action, code=self._confirmations.code(action), language=language
         )
+        return action
 
     async def _show_receipt(
         self, caller: Caller, event: event_pb.ActionDecided, language: str
@@ -311,6 +330,10 @@ class Turns:
         task.add_done_callback(self._closing.discard)
 
 
+_SAYS_NOTHING = frozenset(
+    {"approval_requested", "usage_reported", "turn_completed", "turn_failed", "turn_cancelled"}
+)
+"""What may follow a preview without speaking to the person."""
 _TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 

@@ -1,13 +1,13 @@
 """The hub: turns outlive their watchers, wait for their session, and are ended after a crash."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
 from typing_extensions import override
 
-from minara_core.errors import Conflict, NotFound
+from minara_core.errors import Conflict, NotFound, Unavailable
 from minara_core.events import FinishReason
 from minara_core.ids import TurnId
 from minara_core.reasons import ErrorReason
@@ -18,6 +18,7 @@ from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 from support.eventually import eventually
 from support.orchestrator.house import House, a_turn
 from support.orchestrator.peers import FakeTools, answers
+from support.orchestrator.storage import FakeTurnStore
 
 
 async def test_a_watcher_sees_every_event_once_and_in_order() -> None:
@@ -118,6 +119,57 @@ async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_compl
     await house.hub.recover()
     assert await house.watch(turn) == ["TurnStarted:", "TurnCompleted:"]
     assert house.model.requests == []
+
+
+async def test_many_replays_of_a_finished_turn_all_end() -> None:
+    house = House([says("hello")])
+    turn = a_turn()
+    first = await house.stream(turn)
+    async with asyncio.TaskGroup() as group:
+        replays = [group.create_task(house.stream(turn)) for _ in range(20)]
+    assert all(replay.result() == first for replay in replays)
+    house.model.assert_exhausted()
+
+
+async def test_an_event_is_stored_before_it_is_delivered() -> None:
+    house = House([says("one ", "two ")])
+    turn = a_turn()
+    await house.hub.start(turn, rejects_double_texting=False)
+    context = turn.context
+    async for batch in house.hub.follow(context.turn_id, context.user_id, 0):
+        stored = await house.store.events_after(context.turn_id, 0)
+        assert {event.sequence for event in batch} <= {event.sequence for event in stored}
+
+
+async def test_a_turn_whose_events_cannot_be_stored_is_cut_off_and_then_ended() -> None:
+    house = House([calls(("get_price", {})), says("never told")], store=_FailingStore(fails_at=1))
+    turn = a_turn("hi")
+    with pytest.raises(Unavailable):
+        await house.stream(turn)
+    await house.hub.recover()
+    seen = await house.watch(turn)
+    assert seen[-1].startswith(("TurnFailed", "TurnCompleted"))
+    assert sum(each.startswith(("TurnFailed", "TurnCompleted")) for each in seen) == 1
+    assert await house.store.live_turn(turn.context.session_id, turn.context.user_id) is None
+
+
+class _FailingStore(FakeTurnStore):
+    """Cannot write once, at the append of that number."""
+
+    def __init__(self, fails_at: int) -> None:
+        super().__init__()
+        self._left = fails_at
+
+    @override
+    async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise Unavailable("locked", reason=ErrorReason.DATABASE_UNAVAILABLE)
+        await super().append(turn_id, events)
+
+    @override
+    async def orphaned(self) -> list[Turn]:
+        return []
 
 
 class _WaitingTools(FakeTools):

@@ -48,6 +48,7 @@ class TurnHub:
         self._clock = clock
         self._report_bug = report_bug
         self._live: dict[TurnId, LiveTurn] = {}
+        self._cut_off: dict[TurnId, Turn] = {}
         self._queues: dict[SessionId, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -69,17 +70,11 @@ class TurnHub:
                 reason=ErrorReason.TURN_RUNNING,
                 metadata={"session_id": session_id},
             )
-        live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
-        self._live[turn_id] = live
-        try:
-            admission = await self._store.admit(turn)
-        except BaseException:
-            del self._live[turn_id]
-            raise
+        admission = await self._store.admit(turn)
         if admission.is_new:
+            live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
+            self._live[turn_id] = live
             self._spawn(self._run(live))
-        else:
-            del self._live[turn_id]
 
     async def follow(
         self, turn_id: TurnId, user_id: UserId, after: int
@@ -110,11 +105,10 @@ class TurnHub:
         return turn_id
 
     async def recover(self) -> None:
-        """End the turns that a dead process left, without running anything again.
-
-        What the workspace recorded stands: a turn that was committed is told as completed.
+        """End the turns that a dead process left, and those cut off here, without running anything
+        again. What the workspace recorded stands: a turn that was committed is told as completed.
         """
-        for turn in await self._store.orphaned():
+        for turn in [*await self._store.orphaned(), *self._cut_off.values()]:
             if turn.context.turn_id in self._live:
                 continue
             last = await self._store.last_sequence(turn.context.turn_id)
@@ -172,8 +166,17 @@ class TurnHub:
             self._queues[session_id] -= 1
             if not self._queues[session_id]:
                 del self._queues[session_id]
-            self._live.pop(live.turn.context.turn_id, None)
-            await live.abandon()
+            await self._leave(live)
+
+    async def _leave(self, live: LiveTurn) -> None:
+        """Forget a turn that no longer runs here; one without its end is recovered later."""
+        turn_id = live.turn.context.turn_id
+        self._live.pop(turn_id, None)
+        if live.is_over:
+            self._cut_off.pop(turn_id, None)
+        else:
+            self._cut_off[turn_id] = live.turn
+        await live.abandon()
 
     async def _run_as_writer(self, live: LiveTurn) -> None:
         turn = live.turn
@@ -192,8 +195,7 @@ class TurnHub:
                 group.create_task(live.pump())
                 group.create_task(self._tell_end(live))
         finally:
-            self._live.pop(live.turn.context.turn_id, None)
-            await live.abandon()
+            await self._leave(live)
 
     async def _tell_end(self, live: LiveTurn) -> None:
         message = "the process that ran this turn ended; what it recorded is kept"

@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Text, nullable=False),
         sa.Column("session_id", sa.Text, nullable=False),
         sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("is_last_word", sa.Boolean, nullable=False),
         sa.Column("show_time", time, nullable=False),
     )
     op.create_table(
