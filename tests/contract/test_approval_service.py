@@ -19,7 +19,7 @@ from minara_core.actions import (
 )
 from minara_core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from minara_core.reasons import DenialReason, ErrorReason
-from minara_core.tooling import ToolDenial, ToolFailure, ToolPending, ToolSuccess
+from minara_core.tooling import ToolDenial, ToolFailure, ToolPending, ToolResult, ToolSuccess
 from minara_runtime.convert import result_from_pb
 from minara_runtime.convert_actions import action_from_pb
 from minara_tools.domain.action_json import client_order_id
@@ -38,6 +38,11 @@ async def house(databases: Databases, tmp_path: Path) -> AsyncGenerator[ToolsHou
 
 def action_of(response: approval_pb.ConfirmActionResponse) -> PendingAction:
     return action_from_pb(response.pending_action)
+
+
+def pending_in(result: ToolResult) -> PendingAction:
+    assert isinstance(result.outcome, ToolPending), result.outcome
+    return result.outcome.action
 
 
 async def refused(house: ToolsHouse, action: PendingAction, **options: str) -> ErrorReason:
@@ -203,6 +208,34 @@ async def test_the_same_order_within_five_minutes_is_a_possible_duplicate(
     assert (await house.pending("turn-2")).possible_duplicate
     house.installation.clock.advance(timedelta(minutes=2))
     assert not (await house.pending("turn-3")).possible_duplicate
+
+
+async def test_a_twin_becomes_a_possible_duplicate_once_the_other_is_confirmed(
+    house: ToolsHouse,
+) -> None:
+    await house.open(message="buy ETH")
+    results = await house.execute(
+        *(a_buy(call, "50", intent="buy ETH") for call in ("1.0", "1.1", "1.2"))
+    )
+    first, second, third = (pending_in(results[call]) for call in ("1.0", "1.1", "1.2"))
+    assert not (await house.stored(second)).possible_duplicate
+    await house.reject(first)
+    assert not (await house.stored(second)).possible_duplicate
+    await house.confirm(second)
+    assert (await house.stored(third)).possible_duplicate
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_words_whose_move_was_answered_solicit_nothing_again(
+    house: ToolsHouse, is_answered: bool
+) -> None:
+    first = await house.pending("turn-1")
+    if is_answered:
+        await house.reject(first)
+    await house.close("turn-1")
+    await house.open("turn-2", message="hmm, tell me about it again")
+    again = pending_in(await house.one(a_buy(), turn_id="turn-2"))
+    assert again.solicited == (not is_answered)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Pending actions and their rows, inside somebody's transaction."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from minara_core.actions import ActionState, PendingAction
 from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, UserId
 from minara_runtime import audit as audit_chain
+from minara_runtime.statements import one_of
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS, TIER_EVENTS, TOOL_CALLS
 from minara_tools.app.stores import ActionChange, TierEvent
 from minara_tools.domain.action_json import (
@@ -22,6 +23,7 @@ from minara_tools.domain.action_json import (
     preview_to_json,
     read_json,
 )
+from minara_tools.domain.approvals import repeats
 
 Rows = Sequence[sa.RowMapping]
 
@@ -42,6 +44,14 @@ _LOCKED = (
     )
     .order_by(PENDING_ACTIONS.c.position)
     .with_for_update()
+)
+_SENT_SINCE = sa.select(PENDING_ACTIONS).where(
+    PENDING_ACTIONS.c.user_id.in_(sa.bindparam("users", expanding=True)),
+    one_of(
+        PENDING_ACTIONS.c.state,
+        [ActionState.EXECUTING.value, ActionState.UNCERTAIN.value, ActionState.DONE.value],
+    ),
+    PENDING_ACTIONS.c.update_time >= sa.bindparam("since"),
 )
 _BY_IDS = sa.select(PENDING_ACTIONS).where(
     PENDING_ACTIONS.c.pending_action_id.in_(sa.bindparam("action_ids", expanding=True))
@@ -74,11 +84,15 @@ def read_sources(connection: sa.Connection, turn_ids: Iterable[str]) -> dict[str
 
 
 def load_actions(connection: sa.Connection, rows: Rows) -> tuple[PendingAction, ...]:
-    """Actions of rows, in their order, with what their turns have read until now."""
+    """Actions of rows, in their order, with what their turns have read until now. An open one is
+    a possible duplicate also of an order that was sent after it was made."""
     if not rows:
         return ()
     sources = read_sources(connection, [row["turn_id"] for row in rows])
-    return tuple(_action(row, sources.get(row["turn_id"], ())) for row in rows)
+    actions = tuple(_action(row, sources.get(row["turn_id"], ())) for row in rows)
+    waiting = [action for action in actions if action.state is ActionState.PENDING]
+    sent = _sent_since(connection, waiting)
+    return tuple(_marked(action, sent) for action in actions) if sent else actions
 
 
 def locked_actions(connection: sa.Connection, user_id: str, states: Iterable[ActionState]) -> Rows:
@@ -152,6 +166,26 @@ def write_change(
 
 def insert_event(connection: sa.Connection, event: TierEvent) -> None:
     connection.execute(_INSERT_EVENT, asdict(event))
+
+
+def _sent_since(
+    connection: sa.Connection, waiting: Sequence[PendingAction]
+) -> tuple[PendingAction, ...]:
+    if not waiting:
+        return ()
+    parameters = {
+        "users": sorted({action.user_id for action in waiting}),
+        "since": min(action.create_time for action in waiting),
+    }
+    rows = connection.execute(_SENT_SINCE, parameters).mappings()
+    return tuple(_action(row, ()) for row in rows)
+
+
+def _marked(action: PendingAction, sent: Sequence[PendingAction]) -> PendingAction:
+    others = [other for other in sent if other.user_id == action.user_id]
+    if action.state is not ActionState.PENDING or not repeats(action, others, action.create_time):
+        return action
+    return replace(action, possible_duplicate=True)
 
 
 def _outcome_text(action: PendingAction) -> str:
