@@ -1,5 +1,6 @@
 """ToolService over both databases: turns open and close, calls run, replay, and are recorded."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -189,6 +190,16 @@ async def test_a_money_call_only_parks_an_action(house: ToolsHouse) -> None:
     assert house.venue.sent == []
     (event,) = await house.rows("SELECT * FROM tier_events")
     assert (event["tool_name"], event["event"]) == ("buy_token", "pending")
+
+
+async def test_one_money_call_made_twice_at_once_parks_one_action(house: ToolsHouse) -> None:
+    await house.open()
+    async with asyncio.TaskGroup() as tasks:
+        both = [tasks.create_task(house.one(a_buy())) for _ in range(2)]
+    pending = [task.result() for task in both if isinstance(task.result().outcome, ToolPending)]
+    assert pending
+    assert len(await house.rows("SELECT * FROM pending_actions")) == 1
+    assert len(await house.rows("SELECT * FROM tier_events")) == 1
 
 
 async def test_a_move_that_nobody_asked_for_is_unsolicited(house: ToolsHouse) -> None:

@@ -136,6 +136,18 @@ async def test_a_decision_is_told_as_a_receipt_and_commented_in_one_step_without
     assert isinstance(events[-1], TurnCompleted)
 
 
+async def test_a_decision_takes_one_step_and_lets_no_tool_be_called() -> None:
+    done = an_action(state=ActionState.DONE)
+    house = House(
+        [calls(("get_price", {})), says("and a second step")],
+        tools=FakeTools(untold_outcomes=(done,)),
+    )
+    events = await house.play(a_turn(decides="action-1"))
+    assert len(house.model.requests) == 1
+    assert [batch.callable_tools for batch in house.tools.batches] == [()]
+    assert isinstance(events[-1], TurnCompleted)
+
+
 async def test_a_decision_completes_with_its_receipt_when_the_model_fails() -> None:
     rejected = an_action(state=ActionState.REJECTED)
     failure = ModelFailure("down", kind=FailureKind.CONNECTION)

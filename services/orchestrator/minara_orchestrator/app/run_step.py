@@ -33,7 +33,8 @@ class StepRunner:
         number = budget.start_step()
         emit(StepStarted(step=number))
         note = _closing_note(turn, budget)
-        request = _request(turn, prompt.extended(note), callable_tools, model, budget, bool(note))
+        talks_only = bool(note) or isinstance(turn.input, DecidedInput)
+        request = _request(turn, prompt.extended(note), callable_tools, model, budget, talks_only)
         reply = await ask_model(model, request, number, emit)
         budget.charge(reply.usage)
         emit(UsageReported(step=number, usage=reply.usage))
@@ -49,7 +50,8 @@ class StepRunner:
                 step=number,
                 calls=tuple(reply.calls),
                 stage=opened.selection.stage,
-                callable_tools=callable_tools,
+                # A model that calls a tool all the same is denied it, by the gate that reads this.
+                callable_tools=() if talks_only else callable_tools,
                 risk_ceiling=opened.selection.risk_ceiling,
                 catalog_etag=opened.catalog.etag,
             ),
@@ -89,9 +91,8 @@ def _request(
     callable_tools: tuple[str, ...],
     model: ChatModel,
     budget: Budget,
-    is_closing: bool,
+    talks_only: bool,
 ) -> ModelRequest:
-    talks_only = is_closing or isinstance(turn.input, DecidedInput)
     return ModelRequest(
         model=model.name,
         system=prompt.system,
