@@ -325,12 +325,14 @@ class CountingEngine:
         self._engine = engine
         self.commits = 0
 
-    async def transaction(self, fn: Callable[[sa.Connection], T], *, repeatable: bool) -> T:
+    async def transaction(
+        self, fn: Callable[[sa.Connection], T], *, repeatable: bool, brief: bool
+    ) -> T:
         self.commits += 1
-        return await self._engine.transaction(fn, repeatable=repeatable)
+        return await self._engine.transaction(fn, repeatable=repeatable, brief=brief)
 
-    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
-        return await self._engine.read(fn)
+    async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool) -> T:
+        return await self._engine.read(fn, brief=brief)
 
     def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
         return self._engine.exclusive()

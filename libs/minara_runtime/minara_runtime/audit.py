@@ -20,10 +20,9 @@ from minara_runtime.statements import insert_if_absent
 
 _SALT_BYTES = 16
 
-_HEADS = (
-    sa.select(AUDIT_HEADS)
-    .where(AUDIT_HEADS.c.user_id.in_(sa.bindparam("users", expanding=True)))
-    .order_by(AUDIT_HEADS.c.user_id)  # everybody locks in the same order
+_HEAD = (
+    sa.select(AUDIT_HEADS.c.sequence, AUDIT_HEADS.c.record_hash)
+    .where(AUDIT_HEADS.c.user_id == sa.bindparam("of_user"))
     .with_for_update()
 )
 _ADVANCE = (
@@ -52,7 +51,10 @@ def append(connection: sa.Connection, records: Sequence[AuditRecord]) -> None:
     """
     if not records:
         return
-    heads = _locked_heads(connection, sorted({record.user_id for record in records}))
+    # Everybody locks in the same order.
+    heads = {
+        user: _locked_head(connection, user) for user in sorted({one.user_id for one in records})
+    }
     rows: list[dict[str, object]] = []
     payloads: list[dict[str, object]] = []
     for record in records:
@@ -100,21 +102,15 @@ class AuditWriter:
         await self._database.transaction(lambda connection: append(connection, records))
 
 
-def _locked_heads(connection: sa.Connection, users: list[str]) -> dict[str, tuple[int, str]]:
-    heads = _read_heads(connection, users)
-    missing = [user for user in users if user not in heads]
-    if not missing:
-        return heads
-    for user in missing:
-        first = {"user_id": user, "sequence": 0, "record_hash": GENESIS}
+def _locked_head(connection: sa.Connection, user_id: str) -> tuple[int, str]:
+    of_user = {"of_user": user_id}
+    head = connection.execute(_HEAD, of_user).first()
+    if head is None:
+        first = {"user_id": user_id, "sequence": 0, "record_hash": GENESIS}
         insert_if_absent(connection, AUDIT_HEADS, first)
-    # Read again: another replica may have made the head and gone on since.
-    return _read_heads(connection, users)
-
-
-def _read_heads(connection: sa.Connection, users: list[str]) -> dict[str, tuple[int, str]]:
-    rows = connection.execute(_HEADS, {"users": users})
-    return {user: (sequence, head) for user, sequence, head in rows}
+        # Read it again: another replica may have made it and gone on since.
+        head = connection.execute(_HEAD, of_user).one()
+    return head.sequence, head.record_hash
 
 
 def _row(record: AuditRecord, *, sequence: int, previous_hash: str) -> dict[str, object]:

@@ -28,9 +28,11 @@ Dialect = Literal["sqlite", "postgresql"]
 class Engine(Protocol):
     """What one dialect does; `Database` is the same words for both."""
 
-    async def transaction(self, fn: Callable[[sa.Connection], T], *, repeatable: bool) -> T: ...
+    async def transaction(
+        self, fn: Callable[[sa.Connection], T], *, repeatable: bool, brief: bool
+    ) -> T: ...
 
-    async def read(self, fn: Callable[[sa.Connection], T]) -> T: ...
+    async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool) -> T: ...
 
     def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A transaction that no other process can be in at the same time, for migrations."""
@@ -77,7 +79,11 @@ class Database:
             await connection.run_sync(upgrade, versions)
 
     async def transaction(
-        self, fn: Callable[[sa.Connection], T], *, repeatable_read: bool = False
+        self,
+        fn: Callable[[sa.Connection], T],
+        *,
+        repeatable_read: bool = False,
+        brief: bool = False,
     ) -> T:
         """Run `fn` and commit; roll back if it raises.
 
@@ -86,12 +92,17 @@ class Database:
         or a serialization failure runs it again, a few times. A caller that is cancelled leaves a
         transaction that is committed whole or rolled back whole. Raises Unavailable
         (`DATABASE_UNAVAILABLE`) when the database is busy, gone or full.
-        """
-        return await self._engine.transaction(fn, repeatable=repeatable_read)
 
-    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
-        """Run `fn` on one consistent snapshot; it can write nothing. Raises as `transaction`."""
-        return await self._engine.read(fn)
+        `brief` says that `fn` touches a few rows by their keys, and that its commit need not wait
+        for the disk even on a `durable` SQLite: it reaches it with the next one that does, before
+        which nothing that matters is built on it. SQLite then runs it on the calling thread.
+        """
+        return await self._engine.transaction(fn, repeatable=repeatable_read, brief=brief)
+
+    async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool = False) -> T:
+        """Run `fn` on one consistent snapshot; it can write nothing. `brief` and errors as for
+        `transaction`."""
+        return await self._engine.read(fn, brief=brief)
 
     async def aclose(self) -> None:
         """Finish what runs, refuse what comes (`SHUTTING_DOWN`), close every connection."""

@@ -39,16 +39,24 @@ def unavailable(
     )
 
 
-def is_outage(error: exc.SQLAlchemyError) -> bool:
+def is_busy(error: exc.SQLAlchemyError | sqlite3.Error) -> bool:
+    """Whether an SQLite lock did not come in time."""
+    driver_error = getattr(error, "orig", error)
+    return getattr(driver_error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+
+
+def is_outage(error: exc.SQLAlchemyError | sqlite3.Error) -> bool:
     """Whether the database is busy, full or gone, rather than the statement wrong."""
     if isinstance(error, exc.TimeoutError):
         return True
+    if isinstance(error, sqlite3.Error):
+        return _is_sqlite_outage(error)
     if not isinstance(error, exc.DBAPIError):
         return False
     if error.connection_invalidated:
         return True
     if isinstance(error.orig, sqlite3.Error):
-        return getattr(error.orig, "sqlite_errorcode", 0) & _PRIMARY_CODE in _SQLITE_OUTAGES
+        return _is_sqlite_outage(error.orig)
     code = _sqlstate(error)
     return code in _POSTGRES_OUTAGES or code.startswith(_POSTGRES_OUTAGE_CLASSES)
 
@@ -56,6 +64,10 @@ def is_outage(error: exc.SQLAlchemyError) -> bool:
 def is_lost_race(error: exc.SQLAlchemyError) -> bool:
     """Whether PostgreSQL undid the transaction for another's sake: deadlock or serialization."""
     return isinstance(error, exc.DBAPIError) and _sqlstate(error) in _POSTGRES_RETRIES
+
+
+def _is_sqlite_outage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _SQLITE_OUTAGES
 
 
 def _sqlstate(error: exc.DBAPIError) -> str:
@@ -69,6 +81,10 @@ def translated() -> Generator[None]:
         yield
     except ConnectionError as error:
         raise unavailable(error) from error
+    except sqlite3.Error as error:
+        if is_outage(error):
+            raise unavailable(error) from error
+        raise
     except exc.SQLAlchemyError as error:
         if is_outage(error) or is_lost_race(error):
             raise unavailable(error.__cause__ or error) from error

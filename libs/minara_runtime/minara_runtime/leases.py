@@ -36,9 +36,9 @@ class Lease:
     expire_time: datetime
 
 
-_ROW = sa.select(LEASES.c.owner, LEASES.c.epoch, LEASES.c.expire_time).where(
-    LEASES.c.name == sa.bindparam("lease")
-)
+_ROW = sa.select(
+    LEASES.c.owner, LEASES.c.epoch, LEASES.c.expire_time, DatabaseClock().label("now")
+).where(LEASES.c.name == sa.bindparam("lease"))
 _OURS = sa.and_(
     LEASES.c.name == sa.bindparam("lease"),
     LEASES.c.owner == sa.bindparam("holder"),
@@ -78,7 +78,7 @@ class Leases:
 
         The epoch grows by one unless this owner holds it already, which only extends it.
         """
-        return await self._database.transaction(lambda c: self._take(c, name, lifetime))
+        return await self._database.transaction(lambda c: self._take(c, name, lifetime), brief=True)
 
     async def renew(self, lease: Lease) -> Lease:
         """The same lease with its whole lifetime left. Raises Conflict (`LEASE_LOST`) if over."""
@@ -89,11 +89,13 @@ class Leases:
                 raise _lost(lease.name)
             return replace(lease, expire_time=end)
 
-        return await self._database.transaction(extend)
+        return await self._database.transaction(extend, brief=True)
 
     async def release(self, lease: Lease) -> None:
         """Give it up for the next one; nothing happens if it was lost before."""
-        await self._database.transaction(lambda c: c.execute(_RELEASE, _parameters(lease)))
+        await self._database.transaction(
+            lambda c: c.execute(_RELEASE, _parameters(lease)), brief=True
+        )
 
     def check(self, connection: sa.Connection, lease: Lease) -> None:
         """Fence the transaction: nobody else can take the lease before it ends.
@@ -167,8 +169,10 @@ class Leases:
             end = asked + lease.lifetime.total_seconds()
 
     def _take(self, connection: sa.Connection, name: str, lifetime: timedelta) -> Lease | None:
-        row = lock_row(connection, _ROW.params(lease=name))
-        now = database_time(connection)
+        row = lock_row(connection, _ROW, {"lease": name})
+        # A clock that was read before the lock came is early: it calls an old lease live, and
+        # makes a new one shorter.
+        now = database_time(connection) if row is None else row.now
         taken = Lease(
             name=name, owner=self._owner, epoch=1, lifetime=lifetime, expire_time=now + lifetime
         )
@@ -181,11 +185,10 @@ class Leases:
             }
             # Another owner may have been first, a moment ago.
             return taken if insert_if_absent(connection, LEASES, first) else None
-        owner, epoch, expire_time = row
-        is_live = expire_time > now
-        if is_live and owner != self._owner:
+        is_live = row.expire_time > now
+        if is_live and row.owner != self._owner:
             return None
-        taken = replace(taken, epoch=epoch if is_live else epoch + 1)
+        taken = replace(taken, epoch=row.epoch if is_live else row.epoch + 1)
         connection.execute(_TAKE, {**_parameters(taken), "end": taken.expire_time})
         return taken
 

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from minara_core.clock import pause
 from minara_core.errors import Unavailable
+from minara_runtime.collector import leave_to_live
 from minara_runtime.limits import MAX_MESSAGE_BYTES
 from minara_runtime.logging import get_logger
 from minara_runtime.service import Service, running
@@ -108,6 +109,7 @@ async def run_until_signal(
                 grace_seconds=grace_seconds,
             )
             log.info("serving", service=service.name, port=handle.port)
+            leave_to_live()
             try:
                 await stopping.wait()
             finally:

@@ -1,7 +1,8 @@
 """The few statements whose SQL differs between SQLite and PostgreSQL."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,18 +45,37 @@ def database_time(connection: sa.Connection) -> datetime:
     return connection.execute(_DATABASE_TIME).scalar_one()
 
 
+def one_of(column: sa.ColumnElement[str], values: Iterable[str]) -> sa.ColumnElement[bool]:
+    """`column IN (values)` for values that are fixed: a bare list is written anew each time."""
+    return column.in_([sa.literal(value) for value in values])
+
+
 def insert_if_absent(
     connection: sa.Connection, table: sa.Table, values: Mapping[str, object]
 ) -> bool:
     """Insert one row unless it collides with a unique key; whether it was inserted."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).on_conflict_do_nothing()
-    return connection.execute(statement, values).rowcount == 1
+    return connection.execute(_absent(table, connection.dialect.name), values).rowcount == 1
 
 
-def lock_row(connection: sa.Connection, statement: sa.Select[*Ts]) -> sa.Row[*Ts] | None:
+def lock_row(
+    connection: sa.Connection,
+    statement: sa.Select[*Ts],
+    parameters: Mapping[str, object] | None = None,
+) -> sa.Row[*Ts] | None:
     """The first row of `statement`, locked until the transaction ends.
 
     On SQLite the transaction holds the whole file already, and FOR UPDATE is left out.
     """
-    return connection.execute(statement.with_for_update()).first()
+    return connection.execute(_locking(statement), parameters).first()
+
+
+# A statement that is the same object each time is a statement compiled once.
+@cache
+def _absent(table: sa.Table, dialect: str) -> sa.Insert:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return insert(table).on_conflict_do_nothing()
+
+
+@lru_cache(maxsize=128)
+def _locking(statement: sa.Select[*Ts]) -> sa.Select[*Ts]:
+    return statement.with_for_update()

@@ -87,17 +87,21 @@ class SqlTurns:
                 )
             return Admission(is_new=False, is_over=is_over)
 
-        return await self._database.transaction(insert)
+        return await self._database.transaction(insert, brief=True)
 
     async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
-        row = await self._database.read(lambda c: c.execute(_FIND, {"turn": turn_id}).first())
+        row = await self._database.read(
+            lambda c: c.execute(_FIND, {"turn": turn_id}).first(), brief=True
+        )
         if row is None or row.user_id != user_id:
             return None
         return Admission(is_new=False, is_over=row.is_over)
 
     async def live_turn(self, session_id: SessionId, user_id: UserId) -> TurnId | None:
         parameters = {"session": session_id, "person": user_id}
-        found = await self._database.read(lambda c: c.execute(_LIVE, parameters).scalar())
+        found = await self._database.read(
+            lambda c: c.execute(_LIVE, parameters).scalar(), brief=True
+        )
         return None if found is None else TurnId(found)
 
     async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
@@ -121,7 +125,7 @@ class SqlTurns:
             if over:
                 connection.execute(_END, over)
 
-        await self._database.transaction(write)
+        await self._database.transaction(write, brief=True)
 
     async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
         parameters = {"turn": turn_id, "after": sequence}

@@ -57,7 +57,9 @@ class SqlSkillSessions:
 
     async def previous(self, context: TurnContext) -> SkillSession | None:
         parameters = _keys(context) | {"session": context.session_id}
-        row = await self._database.read(lambda c: c.execute(_PREVIOUS, parameters).first())
+        row = await self._database.read(
+            lambda c: c.execute(_PREVIOUS, parameters).first(), brief=True
+        )
         return None if row is None else _session(row)
 
     async def record(self, context: TurnContext, session: SkillSession) -> None:
@@ -70,13 +72,15 @@ class SqlSkillSessions:
             "skill_ids": json.dumps(session.skill_ids),
             "create_time": self._clock.now(),
         }
-        await self._database.transaction(lambda c: insert_if_absent(c, SKILL_SESSIONS, values))
+        await self._database.transaction(
+            lambda c: insert_if_absent(c, SKILL_SESSIONS, values), brief=True
+        )
 
     async def add_skills(self, context: TurnContext, skill_ids: tuple[str, ...]) -> None:
         keys = _keys(context)
 
         def add(connection: sa.Connection) -> None:
-            row = lock_row(connection, _SKILLS.params(keys))
+            row = lock_row(connection, _SKILLS, keys)
             if row is not None:
                 names = list(dict.fromkeys([*json.loads(row.skill_ids), *skill_ids]))
                 connection.execute(_SET_SKILLS, keys | {"names": json.dumps(names)})

@@ -99,8 +99,9 @@ class SimulatedMarket:
         value = Decimal(50)
         for symbol in _MOOD_ASSETS:
             asset = _known(symbol)
-            day = multiply(_DAY_WEIGHT, self._change(asset, now, _DAY_MINUTES))
-            week = multiply(_WEEK_WEIGHT, self._change(asset, now, 7 * _DAY_MINUTES))
+            price = self._price(asset, _minute(now))
+            day = multiply(_DAY_WEIGHT, self._change(asset, price, now, _DAY_MINUTES))
+            week = multiply(_WEEK_WEIGHT, self._change(asset, price, now, 7 * _DAY_MINUTES))
             value = add(value, divide(add(day, week), Decimal(len(_MOOD_ASSETS))))
         whole = min(100, max(0, int(quantize(value, _ONE, Rounding.DOWN))))
         mood = next(name for below, name in _MOODS if whole < below)
@@ -129,17 +130,19 @@ class SimulatedMarket:
         )
 
     def _point(self, asset: SimulatedAsset, now: datetime) -> PricePoint:
+        price = self._price(asset, _minute(now))
         return PricePoint(
             symbol=asset.symbol,
             name=asset.name,
-            price=self._price(asset, _minute(now)),
-            change_24h_percent=self._change(asset, now, _DAY_MINUTES),
+            price=price,
+            change_24h_percent=self._change(asset, price, now, _DAY_MINUTES),
             as_of=now,
             source=SOURCE,
         )
 
-    def _change(self, asset: SimulatedAsset, now: datetime, minutes: int) -> Decimal:
-        price = self._price(asset, _minute(now))
+    def _change(
+        self, asset: SimulatedAsset, price: Decimal, now: datetime, minutes: int
+    ) -> Decimal:
         before = self._price(asset, _minute(now) - minutes)
         percent = multiply(subtract(divide(price, before), _ONE), _HUNDRED)
         return quantize(percent, _PERCENT_STEP, Rounding.DOWN)

@@ -7,6 +7,7 @@ leaves [-1, 1], and is the same in every process with the same seed.
 
 import hashlib
 from decimal import Decimal
+from functools import lru_cache
 
 from minara_core.money import add, divide, multiply, subtract
 
@@ -23,6 +24,7 @@ _TWO = Decimal(2)
 _THREE = Decimal(3)
 
 
+@lru_cache(maxsize=1_024)  # a quote, its preview and the caps ask for the same minute
 def walk(seed: str, symbol: str, minute: int) -> Decimal:
     """The walk's value in [-1, 1] at `minute` (since 1970-01-01T00:00Z)."""
     value = Decimal(0)

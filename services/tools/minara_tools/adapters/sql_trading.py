@@ -28,7 +28,7 @@ from minara_tools.domain.trading import (
 HasHaltFile = Callable[[], bool]
 
 _BOTH = sa.select(TRADING_STATES).where(
-    TRADING_STATES.c.scope.in_(sa.bindparam("scopes", expanding=True))
+    TRADING_STATES.c.scope.in_([INSTALLATION, sa.bindparam("of_user")])
 )
 _SHARED = _BOTH.order_by(TRADING_STATES.c.scope).with_for_update(read=True)
 _OWN = (
@@ -145,7 +145,7 @@ def _standing(
     has_halt_file: HasHaltFile,
     statement: sa.Select[*tuple[object, ...]],
 ) -> TradingStanding:
-    rows = connection.execute(statement, {"scopes": [INSTALLATION, user_id]}).all()
+    rows = connection.execute(statement, {"of_user": user_id}).all()
     found = {row.scope: _scope_state(row) for row in rows}
     return standing_of(
         found.get(user_id, ScopeState(scope=user_id)),

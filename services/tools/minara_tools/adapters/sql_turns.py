@@ -1,10 +1,13 @@
 """The turn ledger: turns, their sessions' epochs, and what each has used and read."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert
 
 from minara_core.actions import ActionState
 from minara_core.errors import Conflict, NotFound
@@ -13,9 +16,9 @@ from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin, PermissionTier
 from minara_core.tooling import ToolResult
 from minara_runtime.database import Database
-from minara_runtime.statements import insert_if_absent, lock_row
+from minara_runtime.statements import insert_if_absent, one_of
 from minara_tools.adapters.result_json import outcome_from_text, pending_action_in
-from minara_tools.adapters.sql_action_rows import actions_by_id, load_actions, read_sources
+from minara_tools.adapters.sql_action_rows import actions_by_id, load_actions
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS, SESSIONS, TOOL_CALLS, TURNS
 from minara_tools.adapters.sql_trading import HasHaltFile, trading_standing
 from minara_tools.app.stores import KnownTurn, RecordedCall, TurnRecord, TurnStanding
@@ -24,18 +27,13 @@ from minara_tools.domain.approvals import TELLABLE_STATES
 from minara_tools.domain.intent import REMEMBERED_MESSAGES
 from minara_tools.domain.trading import TradingStanding
 
-_SESSION = sa.select(SESSIONS.c.user_id, SESSIONS.c.epoch).where(
-    SESSIONS.c.session_id == sa.bindparam("session")
-)
-_RAISE_EPOCH = (
-    sa.update(SESSIONS)
-    .where(
-        SESSIONS.c.session_id == sa.bindparam("session"),
-        SESSIONS.c.epoch < sa.bindparam("number"),
-    )
-    .values(epoch=sa.bindparam("number"))
-)
+_OWNER = sa.select(SESSIONS.c.user_id).where(SESSIONS.c.session_id == sa.bindparam("session"))
 _TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
+_KNOWN = (
+    sa.select(TURNS, SESSIONS.c.epoch.label("session_epoch"))
+    .join(SESSIONS, SESSIONS.c.session_id == TURNS.c.session_id)
+    .where(TURNS.c.turn_id == sa.bindparam("turn"))
+)
 _CLOSE_OTHERS = (
     sa.update(TURNS)
     .where(
@@ -51,18 +49,33 @@ _CLOSE = (
     .values(is_open=False)
 )
 _COMPLETE = _CLOSE.values(is_completed=True)
+_ASKED = sa.alias(TURNS, "asked")
+_LAST_ANSWERED = (
+    sa.select(sa.func.coalesce(sa.func.max(_ASKED.c.position), 0))
+    .join(PENDING_ACTIONS, PENDING_ACTIONS.c.turn_id == _ASKED.c.turn_id)
+    .where(
+        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+        PENDING_ACTIONS.c.state != ActionState.PENDING.value,
+        _ASKED.c.turn_id != sa.bindparam("turn"),
+    )
+    .scalar_subquery()
+)
+# A message whose move was answered, with yes or no, asks for nothing again.
 _MESSAGES = (
     sa.select(TURNS.c.message)
     .where(
         TURNS.c.session_id == sa.bindparam("session"),
         TURNS.c.position <= sa.bindparam("until"),
-        TURNS.c.origin.in_([origin.value for origin in Origin if origin.is_human]),
+        TURNS.c.position > _LAST_ANSWERED,
+        one_of(TURNS.c.origin, [origin.value for origin in Origin if origin.is_human]),
         TURNS.c.message != "",
     )
     .order_by(TURNS.c.position.desc())
     .limit(REMEMBERED_MESSAGES)
 )
-_COUNT = sa.select(sa.func.count()).where(TOOL_CALLS.c.turn_id == sa.bindparam("turn"))
+_MADE = sa.select(TOOL_CALLS.c.tool_call_id, TOOL_CALLS.c.tool_name, TOOL_CALLS.c.marks_turn).where(
+    TOOL_CALLS.c.turn_id == sa.bindparam("turn")
+)
 _RECORDED = sa.select(TOOL_CALLS).where(
     TOOL_CALLS.c.turn_id == sa.bindparam("turn"),
     TOOL_CALLS.c.tool_call_id.in_(sa.bindparam("calls", expanding=True)),
@@ -84,7 +97,7 @@ _UNTOLD = (
         PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
         sa.or_(
             sa.and_(
-                PENDING_ACTIONS.c.state.in_([state.value for state in TELLABLE_STATES]),
+                one_of(PENDING_ACTIONS.c.state, [state.value for state in TELLABLE_STATES]),
                 sa.or_(
                     PENDING_ACTIONS.c.told_turn_id.in_(["", sa.bindparam("turn")]),
                     _TOLD.c.is_completed == sa.false(),
@@ -121,13 +134,14 @@ class SqlTurns:
                 connection.execute(_TELL, {"actions": told, "turn": turn.turn_id})
             return standing
 
-        return await self._database.transaction(write)
+        # What a turn does is written after this, so it never lasts without the turn.
+        return await self._database.transaction(write, brief=True)
 
     async def standing(self, turn: TurnRecord) -> TurnStanding:
         def look(connection: sa.Connection) -> TurnStanding:
-            row = connection.execute(_SESSION, {"session": turn.session_id}).first()
-            if row is not None:
-                _check_owner(row.user_id, turn)  # only a writer needs the newest epoch
+            owner = connection.execute(_OWNER, {"session": turn.session_id}).scalar()
+            if owner is not None:
+                _check_owner(owner, turn)  # only a writer needs the newest epoch
             return self._standing(connection, turn)
 
         return await self._database.read(look)
@@ -135,31 +149,32 @@ class SqlTurns:
     async def close(self, turn_id: TurnId, user_id: UserId, *, is_completed: bool) -> None:
         statement = _COMPLETE if is_completed else _CLOSE
         parameters = {"turn": turn_id, "person": user_id}
-        await self._database.transaction(lambda c: c.execute(statement, parameters))
+        # A power cut may open it again, as a crash may leave it open: the next turn closes it.
+        await self._database.transaction(lambda c: c.execute(statement, parameters), brief=True)
 
     async def find(
         self, turn_id: TurnId, user_id: UserId, call_ids: Sequence[ToolCallId]
     ) -> KnownTurn | None:
         def look(connection: sa.Connection) -> KnownTurn | None:
-            row = connection.execute(_TURN, {"turn": turn_id}).mappings().first()
+            row = connection.execute(_KNOWN, {"turn": turn_id}).mappings().first()
             if row is None or row["user_id"] != user_id:
                 return None
-            of_turn = {"turn": turn_id}
-            of_session = {"session": row["session_id"]}
-            messages = connection.execute(_MESSAGES, of_session | {"until": row["position"]})
-            session = connection.execute(_SESSION, of_session).one()
+            until = {"session": row["session_id"], "turn": turn_id, "until": row["position"]}
+            messages = connection.execute(_MESSAGES, until)
+            made = connection.execute(_MADE, {"turn": turn_id}).all()
+            seen = {call.tool_call_id for call in made}.intersection(call_ids)
             return KnownTurn(
                 turn=_record(row),
                 is_open=row["is_open"],
-                session_epoch=session.epoch,
+                session_epoch=row["session_epoch"],
                 trading=trading_standing(connection, user_id, self._has_halt_file),
                 human_messages=tuple(messages.scalars()),
-                calls_made=connection.execute(_COUNT, of_turn).scalar_one(),
-                read_sources=read_sources(connection, [turn_id]).get(turn_id, ()),
-                recorded=_recorded(connection, turn_id, call_ids),
+                calls_made=len(made),
+                read_sources=tuple(sorted({call.tool_name for call in made if call.marks_turn})),
+                recorded=_recorded(connection, turn_id, seen) if seen else {},
             )
 
-        return await self._database.read(look)
+        return await self._database.read(look, brief=True)
 
     async def trading(self, user_id: UserId) -> TradingStanding:
         return await self._database.read(
@@ -180,22 +195,28 @@ class SqlTurns:
 
 
 def _register(connection: sa.Connection, turn: TurnRecord) -> None:
-    first = {"session_id": turn.session_id, "user_id": turn.user_id, "epoch": turn.epoch}
-    of_session = {"session": turn.session_id}
-    row = lock_row(connection, _SESSION.params(of_session))
-    if row is None:
-        insert_if_absent(connection, SESSIONS, first)
-        row = lock_row(connection, _SESSION.params(of_session))
-        assert row is not None
-    _check_session(row.user_id, row.epoch, turn)
-    if turn.epoch > row.epoch:
-        connection.execute(_RAISE_EPOCH, of_session | {"number": turn.epoch})
+    seen = {"session_id": turn.session_id, "user_id": turn.user_id, "epoch": turn.epoch}
+    session = connection.execute(_seen_session(connection.dialect.name), seen).one()
+    _check_session(session.user_id, session.epoch, turn)
     if insert_if_absent(connection, TURNS, _turn_row(turn)):
-        connection.execute(_CLOSE_OTHERS, of_session | {"turn": turn.turn_id})
+        others = {"session": turn.session_id, "turn": turn.turn_id}
+        connection.execute(_CLOSE_OTHERS, others)
         return
     known = connection.execute(_TURN, {"turn": turn.turn_id}).one()
     if (known.user_id, known.session_id) != (turn.user_id, turn.session_id):
         raise NotFound("no such turn", reason=ErrorReason.TURN_NOT_FOUND)
+
+
+@cache
+def _seen_session(dialect: str) -> ReturningInsert[str, int]:
+    """Make or lock a session's row and leave the highest epoch in it; says whose it is."""
+    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(SESSIONS)
+    highest = sa.case(
+        (SESSIONS.c.epoch < insert.excluded.epoch, insert.excluded.epoch), else_=SESSIONS.c.epoch
+    )
+    return insert.on_conflict_do_update(
+        index_elements=[SESSIONS.c.session_id], set_={"epoch": highest}
+    ).returning(SESSIONS.c.user_id, SESSIONS.c.epoch)
 
 
 def _check_owner(user_id: str, turn: TurnRecord) -> None:
@@ -250,7 +271,7 @@ def _record(row: Any) -> TurnRecord:
 
 
 def _recorded(
-    connection: sa.Connection, turn_id: str, call_ids: Sequence[ToolCallId]
+    connection: sa.Connection, turn_id: str, call_ids: Iterable[ToolCallId]
 ) -> dict[ToolCallId, RecordedCall]:
     rows = connection.execute(_RECORDED, {"turn": turn_id, "calls": list(call_ids)}).all()
     finished = [row.result_json for row in rows if row.is_finished]

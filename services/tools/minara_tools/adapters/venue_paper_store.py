@@ -59,7 +59,7 @@ def open_account(
 
 def lock_account(connection: sa.Connection, account: str) -> bool:
     """Lock the account until the transaction ends; false if there is none."""
-    return lock_row(connection, _LOCK.params(owner=account)) is not None
+    return lock_row(connection, _LOCK, {"owner": account}) is not None
 
 
 def balances_of(connection: sa.Connection, account: str) -> tuple[Balance, ...]:
@@ -85,7 +85,7 @@ def _add(connection: sa.Connection, account: str, asset: str, change: Decimal) -
     key = {"account": account, "asset": asset}
     insert_if_absent(connection, BALANCES, key | {"available": Decimal(0), "held": Decimal(0)})
     parameters = {"owner": account, "coin": asset}
-    row = lock_row(connection, _BALANCE.params(parameters))
+    row = lock_row(connection, _BALANCE, parameters)
     standing = Decimal(0) if row is None else row.available
     connection.execute(_SET_BALANCE, parameters | {"amount": add(standing, change)})
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,7 @@ from minara_workspace.domain.document import (
 from minara_workspace.domain.heartbeat import Heartbeat, render, schedule_raw
 
 _CACHED_PAGES = 256
+_State = tuple[int, ...]
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.@-]{0,63}")
 
 
@@ -34,7 +36,8 @@ class DocumentFolders:
         self._own = own
         self._others = others
         self._ids = ids
-        self._read: dict[Path, tuple[tuple[int, ...], Document]] = {}
+        self._read: dict[Path, tuple[_State, Document]] = {}
+        self._heartbeats: dict[UserId, _Written] = {}
         self._seeded: set[UserId] = set()
 
     async def read(self, user_id: UserId, name: str) -> Document:
@@ -49,9 +52,7 @@ class DocumentFolders:
             return known[1]
         document = await asyncio.to_thread(_read_page, root, name)
         if stat.S_ISREG(state[0]):
-            if len(self._read) >= _CACHED_PAGES:
-                self._read.clear()
-            self._read[path] = (state, document)
+            self._remember(path, state, document)
         return document
 
     async def seed(self, user_id: UserId) -> None:
@@ -60,15 +61,41 @@ class DocumentFolders:
             self._seeded.add(user_id)
 
     async def write_heartbeat(self, user_id: UserId, heartbeat: Heartbeat) -> None:
-        root = self._root(user_id)
-        await asyncio.to_thread(_rewrite_heartbeat, root, heartbeat, self._ids.new())
+        root, last = self._root(user_id), self._heartbeats.get(user_id)
+        written = await asyncio.to_thread(
+            _rewrite_heartbeat, root, heartbeat, self._ids.new(), last
+        )
+        if len(self._heartbeats) >= _CACHED_PAGES:
+            self._heartbeats.clear()
+        self._heartbeats[user_id] = written
+        page = Document(name=HEARTBEAT_DOCUMENT, text=written.page.decode("utf-8", "replace"))
+        self._remember(root / HEARTBEAT_DOCUMENT, written.state, page)
 
     async def put_aside(self, user_id: UserId, name: str, new_name: str) -> None:
         root = self._root(user_id)
         await asyncio.to_thread(_put_aside, root / name, root / new_name)
 
+    def _remember(self, path: Path, state: "_State", document: Document) -> None:
+        if len(self._read) >= _CACHED_PAGES:
+            self._read.clear()
+        self._read[path] = (state, document)
+
     def _root(self, user_id: UserId) -> Path:
         return self._own if user_id == SINGLE_USER else self._others / _folder_of(user_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A page as we wrote it; while its file has this state it holds these bytes."""
+
+    state: _State
+    page: bytes
+
+    def stands_at(self, path: Path) -> bool:
+        try:
+            return _state(path.lstat()) == self.state
+        except OSError:
+            return False
 
 
 class _Refused(OSError):
@@ -82,7 +109,7 @@ def _folder_of(user_id: UserId) -> str:
     return f"id-{hashlib.sha256(user_id.encode()).hexdigest()}"
 
 
-def _state(status: os.stat_result) -> tuple[int, ...]:
+def _state(status: os.stat_result) -> _State:
     return (status.st_mode, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -137,21 +164,34 @@ def _seed(root: Path) -> None:
             file.write(template)
 
 
-def _rewrite_heartbeat(root: Path, heartbeat: Heartbeat, draft_name: str) -> None:
+def _rewrite_heartbeat(
+    root: Path, heartbeat: Heartbeat, draft_name: str, last: _Written | None
+) -> _Written:
+    path = root / HEARTBEAT_DOCUMENT
+    if last is not None and last.stands_at(path):
+        target, old = path, last.page
+    else:
+        target, old = _heartbeat_page(root)
+    page = render(heartbeat, schedule_raw(old))
+    draft = target.with_name(f".{target.name}.{draft_name}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(page)
+        file.flush()
+        os.fsync(file.fileno())
+        state = _state(os.fstat(file.fileno()))
+    draft.replace(target)
+    return _Written(state, page)
+
+
+def _heartbeat_page(root: Path) -> tuple[Path, bytes]:
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = _target(root, HEARTBEAT_DOCUMENT)
     try:
         with _open_page(target, HEARTBEAT_DOCUMENT) as file:
-            page = file.read(MAX_BYTES)
+            return target, file.read(MAX_BYTES)
     except FileNotFoundError:
-        page = b""
-    draft = target.with_name(f".{target.name}.{draft_name}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(render(heartbeat, schedule_raw(page)))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
+        return target, b""
 
 
 def _put_aside(path: Path, new_path: Path) -> None:

@@ -143,12 +143,13 @@ class SqlSessions:
                 sent_blocks=tuple(json.loads(row.sent_blocks)),
             )
 
-        return await self._database.read(read)
+        # However long, the history takes less to read than to parse, which this thread does next.
+        return await self._database.read(read, brief=True)
 
     async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
         def write(connection: sa.Connection) -> Recorded:
-            statement = _SESSION.params(session=record.session_id)
-            session = _check_owner(lock_row(connection, statement), record.user_id)
+            of_session = {"session": record.session_id}
+            session = _check_owner(lock_row(connection, _SESSION, of_session), record.user_id)
             standing = connection.execute(_TURN, {"turn": record.turn_id}).mappings().first()
             if standing is not None:
                 _check_session(standing, record)
@@ -169,7 +170,7 @@ class SqlSessions:
             audit.append(connection, [_audit(record, row)])
             return Recorded(turn=_turn(row), is_new=True)
 
-        return await self._database.transaction(write)
+        return await self._database.transaction(write, brief=True)
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
         place = decode_token(token)
