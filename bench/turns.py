@@ -20,6 +20,7 @@ from minara_gateway.settings import GatewaySettings
 from minara_llm.scripted import ScriptedModel, calls, says
 from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime import telemetry
+from minara_runtime.collector import leave_to_live
 from minara_runtime.database import Database
 from minara_skills.settings import SkillsSettings
 from minara_tools.settings import ToolsSettings
@@ -67,6 +68,7 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
     async with run_embedded(settings, telemetry=traces, model=ScriptedModel(scripts)) as engine:
         socket = data_dir / "bench.sock"
         async with serving(engine.gateway.app, bind_unix(socket)):
+            leave_to_live()
             client = GatewayClient.over_socket(socket, engine.gateway.token)
             session_id = ""
             for number in range(total):

@@ -17,6 +17,7 @@ from minara_gateway.embedded import EmbeddedSettings, run_embedded
 from minara_gateway.main import TOKEN_FILE
 from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
 from minara_runtime import telemetry
+from minara_runtime.collector import leave_to_live
 from minara_runtime.settings import Settings, read
 
 STARTING_SECONDS = 20.0
@@ -116,6 +117,7 @@ async def start(settings: EmbeddedSettings, *, over_tcp: bool) -> AsyncGenerator
                 listeners.append(tcp)
                 url = f"http://{_authority(gateway.host, tcp.getsockname()[1])}"
             async with serving(engine.gateway.app, *listeners):
+                leave_to_live()
                 client = GatewayClient.over_socket(
                     gateway.data_dir / SOCKET_FILE, engine.gateway.token
                 )

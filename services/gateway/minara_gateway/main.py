@@ -24,6 +24,7 @@ from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import Turns
 from minara_runtime import logging
 from minara_runtime.channels import connect
+from minara_runtime.collector import leave_to_live
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
@@ -134,6 +135,7 @@ async def _run(settings: GatewaySettings) -> None:
             bind_tcp(settings.host, settings.port),
         ]
         async with serving(gateway.app, *listeners):
+            leave_to_live()
             await stop.wait()
     finally:
         await gateway.aclose()
