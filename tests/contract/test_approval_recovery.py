@@ -13,8 +13,8 @@ from minara_core.grant import Grant, GrantType
 from minara_core.ids import RandomIds, SessionId, UserId
 from minara_runtime import telemetry
 from minara_runtime.database import Database
+from minara_runtime.process_lease import ProcessLease
 from minara_tools.adapters.call_tracing import CallTracing
-from minara_tools.adapters.process_lease import ProcessLease
 from minara_tools.adapters.sql_actions import SqlActions
 from minara_tools.app.confirm_action import (
     CONFIRM_PLACED,

@@ -11,6 +11,7 @@ from minara_core.ids import SessionId, TurnId, UserId
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
 from minara_orchestrator.app.ports import SessionWriters, StoredEvent, TurnStore
+from minara_runtime.process_lease import ProcessLease
 from support.databases import Databases
 from support.orchestrator.house import a_turn
 from support.orchestrator.storage import FakeTurnStore, FakeWriters
@@ -37,7 +38,7 @@ async def pair(request: pytest.FixtureRequest) -> AsyncGenerator[Pair]:
     database = await databases.open(VERSIONS)
     store = SqlTurns(database, owner="me")
     writers = LeasedWriters(database, owner="me")
-    await writers.say_alive()
+    await ProcessLease(database, owner="me").begin()
     yield Pair(store, writers)
     await store.aclose()
     await databases.aclose()
@@ -121,8 +122,7 @@ async def test_turns_of_a_dead_process_are_orphaned_and_come_back_whole(
     dead = SqlTurns(database, owner="dead")
     turn = a_turn("remember me", decides="action-1")
     await dead.admit(turn)
-    alive = LeasedWriters(database, owner="alive")
-    await alive.say_alive()
+    await ProcessLease(database, owner="alive").begin()
     mine = SqlTurns(database, owner="alive")
     await mine.admit(a_turn(turn_id="turn-2"))
     orphaned = await mine.orphaned()

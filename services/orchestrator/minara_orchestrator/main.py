@@ -32,6 +32,7 @@ from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
 from minara_runtime.hosting import run_service
+from minara_runtime.process_lease import ProcessLease
 from minara_runtime.service import Job, Service, Servicer
 from minara_runtime.telemetry import Telemetry
 
@@ -106,6 +107,7 @@ def build(
     owner = ids.new()
     store = SqlTurns(database, owner=owner)
     writers = LeasedWriters(database, owner=owner)
+    lease = ProcessLease(database, owner=owner)
     runner = TurnRunner(
         opening=opening,
         steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
@@ -125,23 +127,19 @@ def build(
         clock=clock,
         report_bug=bugs.of_task,
     )
-    return _service(
-        AgentServicer(hub, PromptRenderer(opening), clock), hub, store, writers, database
-    )
+    return _service(AgentServicer(hub, PromptRenderer(opening), clock), hub, store, lease, database)
 
 
 def _service(
     servicer: AgentServicer,
     hub: TurnHub,
     store: SqlTurns,
-    writers: LeasedWriters,
+    lease: ProcessLease,
     database: Database,
 ) -> Service:
     async def start() -> None:
         await database.migrate(VERSIONS)
-        if database.dialect == "sqlite":
-            await writers.expire_all()
-        await writers.say_alive()
+        await lease.begin()
 
     async def aclose() -> None:
         await hub.aclose()
@@ -161,7 +159,7 @@ def _service(
         start=start,
         aclose=aclose,
         jobs=(
-            Job(name="stay-alive", run=writers.stay_alive),
+            Job(name="stay-alive", run=lease.stay_alive),
             Job(name="recover-turns", run=hub.recover_forever),
         ),
     )

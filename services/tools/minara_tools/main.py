@@ -13,6 +13,7 @@ from minara_core.ids import IdSource
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.hosting import run_service
+from minara_runtime.process_lease import ProcessLease
 from minara_runtime.service import Job, Service, Servicer
 from minara_runtime.telemetry import Telemetry
 from minara_tools.adapters.call_tracing import BugLog, CallTracing
@@ -20,7 +21,6 @@ from minara_tools.adapters.grpc_server import ToolServicer
 from minara_tools.adapters.grpc_server_approvals import ApprovalServicer, TradingControlServicer
 from minara_tools.adapters.halt_file import HaltFile
 from minara_tools.adapters.market_simulated import SimulatedMarket
-from minara_tools.adapters.process_lease import ProcessLease
 from minara_tools.adapters.sandbox_files import SandboxFiles
 from minara_tools.adapters.sql_actions import SqlActions
 from minara_tools.adapters.sql_calls import SqlCalls

@@ -12,14 +12,13 @@ from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
-from minara_orchestrator.adapters.session_writers import PROCESS_LEASE
 from minara_orchestrator.adapters.sql_tables import TURN_EVENTS, TURNS
 from minara_orchestrator.app.ports import Admission, StoredEvent
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
-from minara_runtime.lease_table import LEASES
-from minara_runtime.statements import DatabaseClock, insert_if_absent
+from minara_runtime.process_lease import lives
+from minara_runtime.statements import insert_if_absent
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
@@ -34,16 +33,10 @@ _LIVE = (
     .order_by(TURNS.c.position)
     .limit(1)
 )
-_OWNER_LIVES = (
-    sa.select(LEASES.c.name)
-    .where(
-        LEASES.c.name == sa.literal(PROCESS_LEASE) + TURNS.c.owner,
-        LEASES.c.expire_time > DatabaseClock(),
-    )
-    .exists()
-)
 _ORPHANED = (
-    sa.select(TURNS).where(TURNS.c.is_over == sa.false(), ~_OWNER_LIVES).order_by(TURNS.c.position)
+    sa.select(TURNS)
+    .where(TURNS.c.is_over == sa.false(), ~lives(TURNS.c.owner))
+    .order_by(TURNS.c.position)
 )
 _EVENTS = (
     sa.select(TURN_EVENTS.c.sequence, TURN_EVENTS.c.is_terminal, TURN_EVENTS.c.body)

@@ -12,9 +12,7 @@ from minara_core.errors import NotFound
 from minara_core.ids import PendingActionId, UserId
 from minara_core.reasons import ErrorReason
 from minara_runtime.database import Database
-from minara_runtime.lease_table import LEASES
-from minara_runtime.statements import DatabaseClock
-from minara_tools.adapters.process_lease import PROCESS_LEASE
+from minara_runtime.process_lease import lives
 from minara_tools.adapters.sql_action_rows import Rows, load_actions, write_change
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS
 from minara_tools.adapters.sql_trading import HasHaltFile, held_trading_standing
@@ -47,19 +45,11 @@ _OVERDUE = (
     .order_by(PENDING_ACTIONS.c.position)
     .limit(500)
 )
-_SENDER_LIVES = (
-    sa.select(LEASES.c.name)
-    .where(
-        LEASES.c.name == sa.literal(PROCESS_LEASE) + PENDING_ACTIONS.c.sender,
-        LEASES.c.expire_time > DatabaseClock(),
-    )
-    .exists()
-)
 _UNSETTLED = (
     sa.select(PENDING_ACTIONS)
     .where(
         PENDING_ACTIONS.c.state.in_([ActionState.EXECUTING.value, ActionState.UNCERTAIN.value]),
-        sa.or_(PENDING_ACTIONS.c.sender == sa.bindparam("own"), ~_SENDER_LIVES),
+        sa.or_(PENDING_ACTIONS.c.sender == sa.bindparam("own"), ~lives(PENDING_ACTIONS.c.sender)),
     )
     .order_by(PENDING_ACTIONS.c.position)
     .limit(500)

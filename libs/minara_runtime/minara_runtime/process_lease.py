@@ -1,4 +1,4 @@
-"""The lease by which a process says that it lives and minds the orders it sends."""
+"""The lease by which a process says that it lives and minds what it has begun."""
 
 from datetime import timedelta
 
@@ -13,15 +13,22 @@ from minara_runtime.statements import DatabaseClock
 LIFETIME = timedelta(seconds=15)
 RENEW_EVERY = timedelta(seconds=4)
 
-PROCESS_LEASE = "process:"
-
+_PREFIX = "process:"
 _EXPIRE_ALL = sa.update(LEASES).values(owner="", expire_time=DatabaseClock())
+
+
+def lives(owner: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether the process that a row names still holds its lease."""
+    held = sa.select(LEASES.c.name).where(
+        LEASES.c.name == sa.literal(_PREFIX) + owner, LEASES.c.expire_time > DatabaseClock()
+    )
+    return held.exists()
 
 
 class ProcessLease:
     def __init__(self, database: Database, *, owner: str) -> None:
         self._database = database
-        self._name = PROCESS_LEASE + owner
+        self._name = _PREFIX + owner
         self._leases = Leases(database, owner=owner)
 
     async def begin(self) -> None:
