@@ -39,6 +39,7 @@ def main() -> None:
         beside = "" if target is None else f"{target:>10g}{value / target:>10.1f}x"
         print(f"{name:34}{value:>12.2f}{beside}")
     print("a turn: one tool call, a model that answers at once, everything durable and audited")
+    print("bare: the same server, one fsynced commit and ten frames, taken between the turns")
     print(f"written to {OUTPUT}")
 
 

@@ -4,8 +4,6 @@ Everything is on as in production: HTTP, gRPC in process, grants, gates, audit, 
 design has it, traces to a file.
 """
 
-import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -13,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.wire import percentile, stream
+from bench.yardstick import yardstick
 from minara_gateway.client import GatewayClient
 from minara_gateway.embedded import EmbeddedSettings, run_embedded
 from minara_gateway.serving import bind_unix, serving
@@ -47,7 +47,7 @@ def counting_commits(counts: Counter[str]) -> Generator[None]:
 
 
 async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
-    """Milliseconds and commits per turn, embedded, on SQLite."""
+    """Milliseconds and commits per turn, embedded, on SQLite; the yardstick is taken in between."""
     total = turns + WARM_UP
     scripts = [
         s
@@ -67,7 +67,10 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
     first: list[float] = []
     async with run_embedded(settings, telemetry=traces, model=ScriptedModel(scripts)) as engine:
         socket = data_dir / "bench.sock"
-        async with serving(engine.gateway.app, bind_unix(socket)):
+        async with (
+            serving(engine.gateway.app, bind_unix(socket)),
+            yardstick(data_dir) as bare,
+        ):
             leave_to_live()
             client = GatewayClient.over_socket(socket, engine.gateway.token)
             session_id = ""
@@ -76,8 +79,16 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
                     session_id = (await client.call("POST", "/v1/sessions", {}))["session_id"]
                 with counting_commits(counts):
                     begin = time.perf_counter()
-                    text_at = await _one_turn(socket, engine.gateway.token, session_id)
+                    text_at = await stream(
+                        socket,
+                        "/v1/chat/stream",
+                        {"message": "price of BTC", "session_id": session_id},
+                        token=engine.gateway.token,
+                        watch=b"event: text_delta",
+                        last=b"event: turn_completed",
+                    )
                     end = time.perf_counter()
+                await bare.measure()
                 if number >= WARM_UP:
                     whole.append((end - begin) * 1_000)
                     first.append((text_at - begin) * 1_000)
@@ -87,30 +98,7 @@ async def measure_turns(data_dir: Path, turns: int) -> dict[str, float]:
         "turn_p50_ms": percentile(whole, 50),
         "turn_p99_ms": percentile(whole, 99),
         "first_text_p50_ms": percentile(first, 50),
+        "bare_p50_ms": bare.p50_ms,
+        "turn_over_bare": percentile(whole, 50) / bare.p50_ms,
         "commits_per_turn": counts["commits"] / total,
     }
-
-
-async def _one_turn(socket: Path, token: str, session_id: str) -> float:
-    """Run a turn over a bare socket, so that no client library is measured; when its first text
-    came."""
-    body = json.dumps({"message": "price of BTC", "session_id": session_id}).encode()
-    head = (
-        f"POST /v1/chat/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    reader, writer = await asyncio.open_unix_connection(str(socket))
-    writer.write(head.encode() + body)
-    text_at, seen = 0.0, b""
-    while b"event: turn_completed" not in seen or not seen.endswith(b"0\r\n\r\n"):
-        seen += await reader.read(65536)
-        if not text_at and b"event: text_delta" in seen:
-            text_at = time.perf_counter()
-    writer.close()
-    return text_at
-
-
-def percentile(values: list[float], percent: int) -> float:
-    """The nearest-rank percentile."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
