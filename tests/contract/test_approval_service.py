@@ -223,6 +223,9 @@ async def test_a_twin_becomes_a_possible_duplicate_once_the_other_is_confirmed(
     assert not (await house.stored(second)).possible_duplicate
     await house.confirm(second)
     assert (await house.stored(third)).possible_duplicate
+    rejected = await house.reject(third)
+    assert rejected.possible_duplicate
+    assert await house.stored(third) == rejected
 
 
 @pytest.mark.parametrize("is_answered", [True, False])

@@ -62,6 +62,7 @@ _MOVE_ON = (
     .values(
         state=sa.bindparam("to_state"),
         outcome_json=sa.bindparam("to_outcome"),
+        possible_duplicate=sa.bindparam("marked"),
         update_time=sa.bindparam("now"),
         told_turn_id="",
     )
@@ -138,13 +139,15 @@ def insert_action(connection: sa.Connection, action: PendingAction) -> None:
 
 
 def move_on(connection: sa.Connection, action: PendingAction, *, now: datetime) -> None:
-    """Write an action's new state and outcome; what comes of it is to be told anew."""
+    """Write an action's new state and outcome, and whether it was decided as a possible duplicate;
+    what comes of it is to be told anew."""
     connection.execute(
         _MOVE_ON,
         {
             "action_id": action.pending_action_id,
             "to_state": action.state.value,
             "to_outcome": _outcome_text(action),
+            "marked": action.possible_duplicate,
             "now": now,
         },
     )

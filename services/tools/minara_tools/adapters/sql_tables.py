@@ -86,6 +86,7 @@ PENDING_ACTIONS = sa.Table(
     sa.Index("pending_actions_by_user", "user_id", "position"),
     sa.Index("pending_actions_by_session", "session_id", "state"),
     sa.Index("pending_actions_by_state", "state", "expire_time"),
+    sa.Index("pending_actions_by_time", "user_id", "update_time"),
 )
 
 TIER_EVENTS = sa.Table(

@@ -86,6 +86,7 @@ def upgrade() -> None:
     op.create_index("pending_actions_by_user", "pending_actions", ["user_id", "position"])
     op.create_index("pending_actions_by_session", "pending_actions", ["session_id", "state"])
     op.create_index("pending_actions_by_state", "pending_actions", ["state", "expire_time"])
+    op.create_index("pending_actions_by_time", "pending_actions", ["user_id", "update_time"])
     op.create_table(
         "tier_events",
         sa.Column("position", _POSITION, primary_key=True),
