@@ -21,10 +21,12 @@ from minara_tools.app.confirm_action import (
     CONFIRM_RECORDED,
     CONFIRM_SENT,
     FAILPOINTS,
+    PLACE_SECONDS,
+    SEND_WITHIN,
     ActionDecisions,
     DecisionRequest,
 )
-from minara_tools.app.settle_actions import ActionSettling
+from minara_tools.app.settle_actions import PROOF_OF_ABSENCE, ActionSettling
 from minara_tools.domain.registry import ToolRegistry
 from minara_tools.main import VERSIONS
 from support.clock import FixedClock
@@ -122,6 +124,12 @@ async def test_a_kill_at_any_point_of_a_confirmation_sends_at_most_one_order(
     await ProcessLease(second, owner="second").begin()
     living, settling = decisions(second, venue, clock, owner="second")
     await settling.settle()
+    if point == CONFIRM_SENT and second.dialect == "postgresql":
+        store = SqlActions(second, lambda: False, clock, owner="second")
+        left = await store.find(action.pending_action_id, UserId("local"))
+        assert left.state is ActionState.EXECUTING  # its sender may only be held up
+        clock.advance(PROOF_OF_ABSENCE)
+        await settling.settle()
     expected = {
         CONFIRM_SENT: ActionState.VOIDED,
         CONFIRM_PLACED: ActionState.DONE,
@@ -132,6 +140,36 @@ async def test_a_kill_at_any_point_of_a_confirmation_sends_at_most_one_order(
     assert len(venue.sent) == (0 if point == CONFIRM_SENT else 1)
     await settling.settle()
     assert await living.confirm(grant, request) == recovered
+
+
+async def test_a_process_that_was_held_up_before_it_sent_sends_nothing(
+    databases: Databases, tmp_path: Path, installation: Installation
+) -> None:
+    venue, clock = ScriptedVenue(), installation.clock
+    url = await databases.url(VERSIONS)
+    async with a_house(
+        databases.reopen(url), tmp_path, venue=venue, installation=installation
+    ) as house:
+        action = await house.pending()
+    request = DecisionRequest(
+        pending_action_id=action.pending_action_id, action_hash=action.action_hash
+    )
+    grant = a_confirmation(action.pending_action_id, action.action_hash, clock)
+
+    def hold_up(name: str) -> None:
+        if name == CONFIRM_SENT:
+            clock.advance(SEND_WITHIN + timedelta(seconds=1))
+
+    deciding, _ = decisions(databases.reopen(url), venue, clock, owner="own", failpoint=hold_up)
+    voided = await deciding.confirm(grant, request)
+    assert voided.state is ActionState.VOIDED
+    assert voided.outcome is not None
+    assert voided.outcome.reason == "NOTHING_SENT"
+    assert venue.sent == []
+
+
+def test_absence_is_proven_only_when_no_sender_can_still_send() -> None:
+    assert timedelta(seconds=PLACE_SECONDS) + SEND_WITHIN < PROOF_OF_ABSENCE
 
 
 async def test_another_living_process_is_left_to_settle_its_own(
@@ -220,7 +258,7 @@ async def test_an_uncertain_order_is_void_only_after_proof_of_absence(
         _, settling = decisions(database, venue, clock, owner=owner)
         await settling.settle()
         assert (await house.stored(action)).state is ActionState.UNCERTAIN
-        clock.advance(timedelta(seconds=31))
+        clock.advance(PROOF_OF_ABSENCE)
         await settling.settle()
         voided = await house.stored(action)
     assert voided.state is ActionState.VOIDED

@@ -134,8 +134,12 @@ class SqlActions:
             found = connection.execute(_UNSETTLED, {"own": self._owner}).mappings().all()
             rows = [row for row in found if row["pending_action_id"] not in but]
             actions = load_actions(connection, rows)
+            # Who has an SQLite file has it alone, so every earlier sender is dead.
+            is_alone = connection.dialect.name == "sqlite"
             return tuple(
-                UnsettledAction(action=action, is_abandoned=row["sender"] != self._owner)
+                UnsettledAction(
+                    action=action, is_sender_dead=is_alone and row["sender"] != self._owner
+                )
                 for action, row in zip(actions, rows, strict=True)
             )
 

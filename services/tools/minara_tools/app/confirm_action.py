@@ -7,6 +7,7 @@ looked up at the next start and never sent again (settle_actions).
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 
 from minara_core.actions import ActionState, Decision, PendingAction
 from minara_core.audit import AuditKind
@@ -32,6 +33,9 @@ CONFIRM_RECORDED = "confirm.recorded"
 FAILPOINTS = (CONFIRM_SENT, CONFIRM_PLACED, CONFIRM_RECORDED)
 
 UNKNOWN_OUTCOME = "OUTCOME_UNKNOWN"
+SEND_WITHIN = timedelta(seconds=5)
+"""A process that was held up longer than this after the decision sends nothing any more: another
+one may soon conclude that nothing was sent."""
 PLACE_SECONDS = 25.0
 """After this the venue's answer is awaited no more; the order is looked up instead."""
 POLL_SECONDS = 0.1
@@ -150,11 +154,22 @@ class ActionDecisions:
 
     async def _send(self, action: PendingAction) -> PendingAction:
         self._failpoint(CONFIRM_SENT)
-        step = await self._placed(action)
+        step = self._too_late() if self._was_held_up(action) else await self._placed(action)
         self._failpoint(CONFIRM_PLACED)
         settled = await self._actions.change(action.pending_action_id, action.user_id, step)
         self._failpoint(CONFIRM_RECORDED)
         return settled
+
+    def _was_held_up(self, action: PendingAction) -> bool:
+        decided = action.outcome.decide_time if action.outcome else None
+        return decided is None or self._clock.now() - decided > SEND_WITHIN
+
+    def _too_late(self) -> ActionStep:
+        return self._unfilled(
+            ActionState.VOIDED,
+            approvals.NOTHING_SENT,
+            "this process was held up before it could send the order: nothing was sent",
+        )
 
     async def _placed(self, action: PendingAction) -> ActionStep:
         """Ask the venue once; what its answer makes of the action."""

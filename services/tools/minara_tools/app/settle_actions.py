@@ -1,7 +1,7 @@
 """What nobody answers for any more: overdue previews, and orders whose sender is gone.
 
-Recovery looks up and never sends: what the venue knows is booked, what it does not know was not
-sent.
+Recovery looks up and never sends. What the venue knows is booked; what it does not know was not
+sent once its sender is dead for certain, or can no longer send.
 """
 
 from datetime import timedelta
@@ -20,8 +20,9 @@ from minara_tools.domain.registry import ToolRegistry
 from minara_tools.domain.trading import TradingStanding
 
 EVERY_SECONDS = 30.0
-PROOF_OF_ABSENCE = timedelta(seconds=30)
-"""An order whose sender lives and that the venue still does not know after this was not sent."""
+PROOF_OF_ABSENCE = timedelta(seconds=60)
+"""An order that the venue still does not know after this was not sent, and will not be: its sender
+has SEND_WITHIN to begin and PLACE_SECONDS to wait, with as much again for clocks that differ."""
 
 
 class ActionSettling:
@@ -86,7 +87,7 @@ class ActionSettling:
         await self._actions.change(action.pending_action_id, action.user_id, step)
 
     def _is_proven_absent(self, unsettled: UnsettledAction) -> bool:
-        if unsettled.is_abandoned:
+        if unsettled.is_sender_dead:
             return True
         outcome = unsettled.action.outcome
         sent = outcome.decide_time if outcome else None

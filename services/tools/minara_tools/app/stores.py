@@ -189,10 +189,14 @@ class ActionPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsettledAction:
-    """An executing or uncertain action; `is_abandoned` when the process that sent it is gone."""
+    """An executing or uncertain action that no living process minds, as far as leases tell.
+
+    `is_sender_dead` is certain knowledge: a lapsed lease alone may be that of a process which was
+    held up and goes on.
+    """
 
     action: PendingAction
-    is_abandoned: bool
+    is_sender_dead: bool
 
 
 class ActionStore(Protocol):
