@@ -18,7 +18,19 @@ class TradingMode(StrEnum):
     PAPER = "paper"
 
 
+class MoveKind(StrEnum):
+    """What a confirmed action does at the venue: place an order, cancel one, move an asset to
+    another account of the same person, or send it away."""
+
+    TRADE = "trade"
+    CANCEL = "cancel"
+    TRANSFER = "transfer"
+    WITHDRAWAL = "withdrawal"
+
+
 class Side(StrEnum):
+    """Direction of a trade; a cancel has its order's, what leaves an account counts as SELL."""
+
     BUY = "buy"
     SELL = "sell"
 
@@ -80,7 +92,8 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instrument:
-    """What is traded: on an exchange venue its own symbol, on a chain symbol and address."""
+    """What is traded: on an exchange venue its own symbol, on a chain symbol and address. What a
+    transfer or withdrawal moves has the asset as symbol and base and no quote."""
 
     symbol: str
     base: str
@@ -91,7 +104,11 @@ class Instrument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedOrder:
-    """Everything the executor will send, and nothing it could still choose."""
+    """Everything the executor will send, and nothing it could still choose.
+
+    `recipient` is an own account for a transfer, an address in full for a withdrawal; `memo` goes
+    with an address. `cancels` is the client id of the order that a cancel ends.
+    """
 
     mode: TradingMode
     venue: str
@@ -113,6 +130,9 @@ class ResolvedOrder:
     max_fee: Decimal
     max_fee_asset: str
     recipient: str = ""
+    kind: MoveKind = MoveKind.TRADE
+    memo: str = ""
+    cancels: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +154,8 @@ class ActionPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
-    """What came of a decided action. Amounts are zero where nothing was filled."""
+    """What came of a decided action. Amounts are zero where nothing was filled. `replaced_by` is
+    the new preview that came at once when a changed price voided this one."""
 
     state: ActionState
     message: str
@@ -152,12 +173,14 @@ class ActionOutcome:
     venue_order_id: str = ""
     decide_time: datetime | None = None
     finish_time: datetime | None = None
+    replaced_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAction:
     """A tool call parked for a person. `solicited` is false when no message of theirs asked for it;
-    `read_sources` then says what the turn had read."""
+    `read_sources` then says what the turn had read. `arguments_json` is the RFC 8785 JSON of the
+    call's validated arguments without `intent`."""
 
     pending_action_id: PendingActionId
     user_id: UserId
@@ -171,6 +194,7 @@ class PendingAction:
     action_hash: str
     create_time: datetime
     expire_time: datetime
+    arguments_json: str = ""
     solicited: bool = False
     possible_duplicate: bool = False
     read_sources: tuple[str, ...] = ()
@@ -183,13 +207,15 @@ class PlacedState(StrEnum):
     OPEN = "open"
     FILLED = "filled"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedOrder:
-    """An order as the venue knows it. `spent`, `received` and `fee` are what it has booked so far;
-    CANCELLED may hold a partial fill."""
+    """An order, transfer or withdrawal as the venue knows it. `spent`, `received` and `fee` are
+    what it has booked so far; CANCELLED and EXPIRED may hold a partial fill. `instrument`, `side`,
+    `quantity` and `limit_price` are what was asked for."""
 
     client_order_id: str
     venue_order_id: str
@@ -203,3 +229,8 @@ class PlacedOrder:
     fee: Decimal
     fee_asset: str
     reason: str = ""
+    instrument: str = ""
+    side: Side = Side.BUY
+    quantity: Decimal = Decimal(0)
+    limit_price: Decimal = Decimal(0)
+    create_time: datetime | None = None

@@ -68,6 +68,9 @@ def _order_to_pb(order: core.ResolvedOrder) -> action_pb.ResolvedOrder:
         max_fee=decimal_to_pb(order.max_fee),
         max_fee_asset=order.max_fee_asset,
         recipient=order.recipient,
+        kind=enums.MOVE_KIND.to_pb(order.kind),
+        memo=order.memo,
+        cancels=order.cancels,
     )
 
 
@@ -99,6 +102,9 @@ def _order_from_pb(message: action_pb.ResolvedOrder) -> core.ResolvedOrder:
         max_fee=decimal_from_pb(message.max_fee),
         max_fee_asset=message.max_fee_asset,
         recipient=message.recipient,
+        kind=enums.MOVE_KIND.from_pb(message.kind),
+        memo=message.memo,
+        cancels=message.cancels,
     )
 
 
@@ -152,6 +158,7 @@ def outcome_to_pb(outcome: core.ActionOutcome) -> action_pb.ActionOutcome:
         venue_order_id=outcome.venue_order_id,
         decide_time=time_to_pb(outcome.decide_time) if outcome.decide_time else None,
         finish_time=time_to_pb(outcome.finish_time) if outcome.finish_time else None,
+        replaced_by=outcome.replaced_by,
     )
 
 
@@ -173,6 +180,7 @@ def outcome_from_pb(message: action_pb.ActionOutcome) -> core.ActionOutcome:
         venue_order_id=message.venue_order_id,
         decide_time=time_from_pb(message.decide_time) if message.HasField("decide_time") else None,
         finish_time=time_from_pb(message.finish_time) if message.HasField("finish_time") else None,
+        replaced_by=message.replaced_by,
     )
 
 

@@ -1,10 +1,15 @@
 """The paper venue: spot orders matched against a simulated book, in a database of its own.
 
-Every order is immediate-or-cancel and is over within one transaction, which also makes its client
-id taken for ever. Money never appears or vanishes: the house is the other side of each posting.
+Whatever it is asked about an account, it first fills the account's resting orders at the prices of
+that moment, so what it answers depends on clock and market alone. Money never appears or vanishes:
+each change of a balance is a fact, and the house is the other side of it.
+
+Trades cost 0.1 % of what is taken from the book and 0.05 % of what rests in it
+(`venue_paper_book`).
 """
 
 import hashlib
+import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,45 +17,69 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from minara_core.actions import PlacedOrder, ResolvedOrder, Side, TradingMode
-from minara_core.clock import Clock
+from minara_core.actions import MoveKind, PlacedOrder, ResolvedOrder, Side, TradingMode
+from minara_core.clock import Clock, pause
 from minara_core.errors import InvalidRequest
 from minara_core.ids import UserId
-from minara_core.money import Rounding, add, divide, finite, quantize, subtract
+from minara_core.money import Rounding, divide, finite, quantize, subtract
 from minara_core.reasons import DenialReason
 from minara_runtime.database import Database
+from minara_tools.adapters import venue_paper_settle as settling
 from minara_tools.adapters import venue_paper_store as store
-from minara_tools.adapters.venue_paper_book import book_side, take
-from minara_tools.adapters.venue_paper_listings import Listing, paper_listings
-from minara_tools.adapters.venue_paper_orders import (
-    DUPLICATE_CLIENT_ID,
-    ORDER_UNSUPPORTED,
-    fill,
-    hold_of,
-    refusal,
-    rejected,
+from minara_tools.adapters.venue_paper_book import book_side, booked, take
+from minara_tools.adapters.venue_paper_books import Books
+from minara_tools.adapters.venue_paper_listings import asset_step, paper_listings
+from minara_tools.adapters.venue_paper_networks import paper_networks
+from minara_tools.adapters.venue_paper_orders import ORDER_UNSUPPORTED
+from minara_tools.adapters.venue_paper_prices import ReferencePrices
+from minara_tools.adapters.venue_paper_settle import References
+from minara_tools.adapters.venue_paper_signing import (
+    REQUEST_VALIDITY,
+    build_request,
+    check_deadline,
+    read_move,
 )
-from minara_tools.app.ports import (
-    Balance,
-    InstrumentRules,
-    MarketData,
-    PricePoint,
-    VenueQuote,
-)
-from minara_tools.domain.action_json import canonical_json, order_to_json
+from minara_tools.app.ports import MarketData
 from minara_tools.domain.outcomes import ToolFailed
-from minara_tools.toolsets.figures import usd_price
+from minara_tools.domain.venue_terms import (
+    AssetNetwork,
+    Balance,
+    ClientIdLife,
+    InstrumentRules,
+    VenueAccount,
+    VenueAnswer,
+    VenueCapabilities,
+    VenueFact,
+    VenueQuote,
+    VenueRequest,
+)
 
 PAPER_VERSIONS = Path(__file__).parent / "paper_migrations" / "versions"
+PAPER_NAME = "paper"
+PAPER_CAPABILITIES = VenueCapabilities(
+    client_id_alphabet="0123456789abcdef",
+    client_id_length=32,
+    client_id_life=ClientIdLife.FOR_EVER,
+    client_id_found_for=timedelta(days=3650),
+    request_validity=REQUEST_VALIDITY,
+    has_native_protections=False,
+    has_transfer_id=True,
+    has_testnet=False,
+    position_modes=frozenset(),
+    margin_modes=frozenset(),
+)
 
-_OLDEST_PRICE = timedelta(seconds=60)
-_CLOCK_LEEWAY = timedelta(seconds=5)
 _IMPACT_STEP = Decimal("0.000001")
-_LONGEST_CLIENT_ID = 64
+_SECRET_BYTES = 32
+_MATCH_SECONDS = 1.0
 
 
 class PaperVenue:
-    """Implements Venue. `starting_balances` are what each new account holds, by asset."""
+    """Implements Venue. `starting_balances` are what each new primary account holds, by asset.
+
+    `secret` signs and verifies requests; without one the venue takes only those that this very
+    object prepared. `clock` is the venue's own.
+    """
 
     def __init__(
         self,
@@ -59,13 +88,15 @@ class PaperVenue:
         clock: Clock,
         *,
         starting_balances: Mapping[str, Decimal],
+        secret: bytes | None = None,
     ) -> None:
         if any(finite(amount) < 0 for amount in starting_balances.values()):
             raise InvalidRequest("a starting balance is not negative")
         self._database = database
-        self._market = market
+        self._prices = ReferencePrices(database, market, clock)
         self._clock = clock
         self._starting = dict(starting_balances)
+        self._secret = secrets.token_bytes(_SECRET_BYTES) if secret is None else secret
 
     async def migrate(self) -> None:
         """Bring the venue's tables up to date."""
@@ -73,137 +104,185 @@ class PaperVenue:
 
     @property
     def name(self) -> str:
-        return "paper"
+        return PAPER_NAME
 
     @property
     def mode(self) -> TradingMode:
         return TradingMode.PAPER
 
+    @property
+    def capabilities(self) -> VenueCapabilities:
+        return PAPER_CAPABILITIES
+
     async def instruments(self) -> tuple[InstrumentRules, ...]:
         return tuple(listing.rules for listing in paper_listings().values())
 
+    async def networks(self) -> tuple[AssetNetwork, ...]:
+        return tuple(paper_networks().values())
+
     async def account(self, user_id: UserId) -> str:
-        found = await self._database.read(lambda c: store.account_of(c, user_id))
-        if found is not None:
+        return (await self.accounts(user_id))[0].account
+
+    async def accounts(self, user_id: UserId) -> tuple[VenueAccount, ...]:
+        found = await self._database.read(lambda c: store.accounts_of(c, user_id))
+        if found:
             return found
-        account = f"paper-{hashlib.sha256(user_id.encode()).hexdigest()[:12]}"
-        now = self._clock.now()
-        await self._database.transaction(
-            lambda c: store.open_account(c, account, user_id, self._starting, now)
-        )
-        return account
+        return await self._database.transaction(lambda c: self._open(c, user_id))
 
     async def balances(self, account: str) -> tuple[Balance, ...]:
+        await self._catch_up(account)
         return await self._database.read(lambda c: store.balances_of(c, account))
 
     async def quote(self, symbol: str, side: Side, quantity: Decimal) -> VenueQuote:
+        """As the port says; a sale is quoted at the last good price where there is no fresh one,
+        and `source` says so."""
         listing = paper_listings().get(symbol)
         if listing is None or finite(quantity) <= 0:
             raise ToolFailed(ORDER_UNSUPPORTED, f"the paper venue has no such market: {symbol!r}")
-        reference, source = await self._reference(listing)
-        levels = book_side(listing, reference, side)
+        reference = (await self._prices.of((symbol,))).get(symbol)
+        if reference is None or not (reference.is_fresh or side is Side.SELL):
+            raise _no_price(symbol)
+        levels = book_side(listing, reference.price, side)
         taken = take(listing, levels, side, quantity)
         if taken.quantity <= 0:
-            raise ToolFailed(DenialReason.PRICE_UNAVAILABLE, f"nobody trades {symbol} right now")
+            raise _no_price(symbol)
         best = levels[0].price
         away = divide(abs(subtract(taken.average_price, best)), best)
-        is_buy = side is Side.BUY
-        brought = taken.quantity if is_buy else subtract(taken.turnover, taken.fee)
+        sums = booked(listing, side, taken.fills)
+        old = "" if reference.is_fresh else f", last price of {reference.time:%H:%M:%SZ}"
         return VenueQuote(
             instrument=symbol,
             side=side,
             quantity=taken.quantity,
             average_price=taken.average_price,
             best_price=best,
-            cost=add(taken.turnover, taken.fee) if is_buy else taken.quantity,
-            receipt=brought,
-            receipt_asset=listing.rules.base if is_buy else listing.rules.quote,
+            cost=sums.spent,
+            receipt=sums.received,
+            receipt_asset=listing.rules.base if side is Side.BUY else listing.rules.quote,
             fee=taken.fee,
-            fee_asset=listing.rules.quote,
+            fee_asset=listing.fee_asset(side),
             price_impact=quantize(away, _IMPACT_STEP, Rounding.UP),
             quote_time=self._clock.now(),
-            source=source,
+            source=f"{reference.source}{old}",
         )
 
-    async def place(self, order: ResolvedOrder, client_order_id: str) -> PlacedOrder:
-        """As the port says. Raises ToolFailed (PRICE_UNAVAILABLE) before anything is recorded;
-        all other refusals are REJECTED orders with a reason."""
-        text = canonical_json(order_to_json(order))
-        known = await self._database.read(
-            lambda c: store.recorded_order(c, order.account, client_order_id)
-        )
-        if known is not None:
-            return _same_or_duplicate(known, text, order, client_order_id)
-        listing = paper_listings().get(order.instrument.symbol)
-        if (order.venue, order.mode) != (self.name, self.mode) or not (
-            0 < len(client_order_id) <= _LONGEST_CLIENT_ID
-        ):
-            return rejected(order, client_order_id, ORDER_UNSUPPORTED)
-        reason = refusal(order, listing)
-        if listing is None or reason is not None:
-            return rejected(order, client_order_id, reason or ORDER_UNSUPPORTED)
-        reference, _ = await self._reference(listing)
-        now = self._clock.now()
+    async def prepare(self, order: ResolvedOrder, client_order_id: str) -> VenueRequest:
+        check_request(order, client_order_id)
+        return build_request(self._secret, order, client_order_id, self._clock)
+
+    async def send(self, request: VenueRequest) -> VenueAnswer:
+        check_deadline(request, self._clock)
+        return await self.receive(request.body, request.signature)
+
+    async def receive(self, body: str, signature: str) -> VenueAnswer:
+        """The venue's side of `send`. A client id that it knows is answered whatever the time; what
+        comes late is refused (ToolFailed REQUEST_EXPIRED) and not recorded; all other refusals of
+        an account's own requests are recorded as REJECTED orders, which ends their client ids.
+
+        Raises ToolFailed (SIGNATURE_INVALID, ORDER_UNSUPPORTED) for what it cannot record.
+        """
+        move = read_move(self._secret, body, signature)
+        check_request(move.order, move.client_order_id)
+        references = await self._references(move.order.account, move.order.instrument.symbol)
         return await self._database.transaction(
-            lambda c: _settle(c, order, client_order_id, text, listing, reference, now)
+            lambda c: settling.settle(c, move, references, self._clock.now)
+        )
+
+    async def cancel_order(self, account: str, client_order_id: str) -> VenueAnswer:
+        references = await self._references(account)
+        return await self._database.transaction(
+            lambda c: settling.settle_cancel(
+                c, account, client_order_id, references, self._clock.now
+            )
         )
 
     async def find_order(self, account: str, client_order_id: str) -> PlacedOrder | None:
+        await self._catch_up(account)
         found = await self._database.read(
             lambda c: store.recorded_order(c, account, client_order_id)
         )
-        return None if found is None else found[1]
+        return None if found is None else found[1].placed
 
-    async def _reference(self, listing: Listing) -> tuple[Decimal, str]:
-        """The base's price in the quote asset, and who says so."""
-        rules = listing.rules
-        base, quote = await self._market.prices((rules.base, rules.quote))
+    async def open_orders(self, account: str) -> tuple[PlacedOrder, ...]:
+        await self._catch_up(account)
+        found = await self._database.read(lambda c: store.open_orders(c, account))
+        return tuple(recorded.placed for recorded in found)
+
+    async def closed_orders(self, account: str, since: datetime) -> tuple[PlacedOrder, ...]:
+        await self._catch_up(account)
+        return await self._database.read(lambda c: store.closed_orders(c, account, since))
+
+    async def facts(self, account: str, since: datetime) -> tuple[VenueFact, ...]:
+        await self._catch_up(account)
+        return await self._database.read(lambda c: store.facts_since(c, account, since))
+
+    async def every_order(self) -> tuple[tuple[str, MoveKind, PlacedOrder], ...]:
+        """All that was ever asked for, with account and kind, oldest first: for tests."""
+        return await self._database.read(store.all_orders)
+
+    async def deposit(self, account: str, asset: str, amount: Decimal) -> None:
+        """Money from outside, for tests and the dev server. Raises ToolFailed (ORDER_UNSUPPORTED)
+        for an unknown account or an amount that is not positive whole steps of the asset."""
+        step = asset_step(asset)
+        is_amount = finite(amount) > 0 and quantize(amount, step, Rounding.DOWN) == amount
+        if not is_amount or not await self._database.transaction(
+            lambda c: settling.deposit(c, account, asset, amount, self._clock.now)
+        ):
+            raise ToolFailed(ORDER_UNSUPPORTED, "there is no such account or amount")
+
+    async def advance(self) -> None:
+        """Fill what the prices of this moment have crossed, in every account."""
+        for account in await self._database.read(store.accounts_with_open_orders):
+            await self._catch_up(account)
+
+    async def advance_forever(self) -> None:
+        """A background job: resting orders are filled within a second or two of their price."""
+        while True:
+            await self.advance()
+            await pause(_MATCH_SECONDS)
+
+    def _open(self, connection: sa.Connection, user_id: UserId) -> tuple[VenueAccount, ...]:
         now = self._clock.now()
-        for point in (base, quote):
-            _check_price(point, now)
-        return divide(base.price, usd_price(rules.quote, quote.price)), base.source
+        digest = hashlib.sha256(user_id.encode()).hexdigest()[:12]
+        primary, perps = f"paper-{digest}", f"paper-{digest}-perps"
+        if store.insert_account(connection, primary, user_id, store.PRIMARY, now):
+            store.insert_account(connection, perps, user_id, store.PERPS, now)
+            row = store.lock_account(connection, primary)
+            assert row is not None
+            books = Books(connection, row, now)
+            for asset, amount in sorted(self._starting.items()):
+                if amount > 0:
+                    settling.book_deposit(books, asset, amount)
+            books.write()
+        return store.accounts_of(connection, user_id)
 
-
-def _settle(
-    connection: sa.Connection,
-    order: ResolvedOrder,
-    client_order_id: str,
-    text: str,
-    listing: Listing,
-    reference: Decimal,
-    now: datetime,
-) -> PlacedOrder:
-    if not store.lock_account(connection, order.account):
-        return rejected(order, client_order_id, ORDER_UNSUPPORTED)
-    known = store.recorded_order(connection, order.account, client_order_id)
-    if known is not None:
-        return _same_or_duplicate(known, text, order, client_order_id)
-    asset, needed = hold_of(order)
-    if store.available(connection, order.account, asset) < needed:
-        placed = rejected(order, client_order_id, DenialReason.BALANCE_INSUFFICIENT)
-    else:
-        changes = fill(order, client_order_id, listing, book_side(listing, reference, order.side))
-        instrument = order.instrument
-        moved = {instrument.base: changes.base, instrument.quote: changes.quote}
-        store.post(connection, order.account, moved)
-        placed = changes.placed
-    store.record_order(connection, order.account, text, placed, now)
-    return placed
-
-
-def _same_or_duplicate(
-    known: tuple[str, PlacedOrder], text: str, order: ResolvedOrder, client_order_id: str
-) -> PlacedOrder:
-    recorded, placed = known
-    return placed if recorded == text else rejected(order, client_order_id, DUPLICATE_CLIENT_ID)
-
-
-def _check_price(point: PricePoint, now: datetime) -> None:
-    price = point.price
-    is_number = isinstance(price, Decimal) and price.is_finite()  # pyright: ignore[reportUnnecessaryIsInstance] - a broken source may hand over a float
-    if not is_number or price <= 0:
-        raise ToolFailed(
-            DenialReason.PRICE_UNAVAILABLE, f"the price of {point.symbol} is no number"
+    async def _catch_up(self, account: str) -> None:
+        resting = await self._database.read(lambda c: store.open_orders(c, account))
+        if not resting:
+            return
+        references = await self._prices.of(one.order.instrument.symbol for one in resting)
+        now = self._clock.now()
+        if all(settling.due(one, references, now) <= 0 for one in resting):
+            return
+        await self._database.transaction(
+            lambda c: settling.settle_resting(c, account, references, self._clock.now)
         )
-    if not now - _OLDEST_PRICE <= point.as_of <= now + _CLOCK_LEEWAY:
-        raise ToolFailed(DenialReason.PRICE_UNAVAILABLE, f"the price of {point.symbol} is stale")
+
+    async def _references(self, account: str, *symbols: str) -> References:
+        """What settling a request of `account` may need: prices are read outside transactions."""
+        resting = await self._database.read(lambda c: store.open_orders(c, account))
+        return await self._prices.of((*symbols, *(r.order.instrument.symbol for r in resting)))
+
+
+def check_request(order: ResolvedOrder, client_order_id: str) -> None:
+    """Raises ToolFailed (ORDER_UNSUPPORTED) for what the paper venue has no request for."""
+    known = PAPER_CAPABILITIES
+    is_id = 0 < len(client_order_id) <= known.client_id_length
+    if not is_id or not set(client_order_id) <= set(known.client_id_alphabet):
+        raise ToolFailed(ORDER_UNSUPPORTED, "a client id is up to 32 hex digits")
+    if (order.venue, order.mode) != (PAPER_NAME, TradingMode.PAPER):
+        raise ToolFailed(ORDER_UNSUPPORTED, f"this is no order for {PAPER_NAME}")
+
+
+def _no_price(symbol: str) -> ToolFailed:
+    return ToolFailed(DenialReason.PRICE_UNAVAILABLE, f"nobody trades {symbol} right now")

@@ -7,6 +7,17 @@ from typing import Protocol
 
 from minara_core.actions import PlacedOrder, ResolvedOrder, Side, TradingMode
 from minara_core.ids import UserId
+from minara_tools.domain.venue_terms import (
+    AssetNetwork,
+    Balance,
+    InstrumentRules,
+    VenueAccount,
+    VenueAnswer,
+    VenueCapabilities,
+    VenueFact,
+    VenueQuote,
+    VenueRequest,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,50 +66,8 @@ class MarketData(Protocol):
     async def search(self, query: str, limit: int) -> tuple[TokenListing, ...]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstrumentRules:
-    """A venue's listing and its limits; increments are positive."""
-
-    symbol: str
-    base: str
-    quote: str
-    quantity_increment: Decimal
-    price_increment: Decimal
-    min_quantity: Decimal
-    min_notional: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
-    asset: str
-    available: Decimal
-    held: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VenueQuote:
-    """What a market order would do now. `quantity` is what the book holds of the base quantity
-    asked for. `cost` is all that leaves the account, `receipt` all that arrives: a fee charged in
-    the quote asset is in a purchase's cost and off a sale's receipt. `receipt` and `fee` are in
-    their assets; `price_impact` is a fraction, average against best price."""
-
-    instrument: str
-    side: Side
-    quantity: Decimal
-    average_price: Decimal
-    best_price: Decimal
-    cost: Decimal
-    receipt: Decimal
-    receipt_asset: str
-    fee: Decimal
-    fee_asset: str
-    price_impact: Decimal
-    quote_time: datetime
-    source: str
-
-
 class Venue(Protocol):
-    """Where orders go. One account per user."""
+    """Where orders go (safety.md §5). Adding one: write the adapter against the contract suite."""
 
     @property
     def name(self) -> str: ...
@@ -106,10 +75,21 @@ class Venue(Protocol):
     @property
     def mode(self) -> TradingMode: ...
 
+    @property
+    def capabilities(self) -> VenueCapabilities: ...
+
     async def instruments(self) -> tuple[InstrumentRules, ...]: ...
 
+    async def networks(self) -> tuple[AssetNetwork, ...]:
+        """The chains by which assets leave the venue."""
+        ...
+
     async def account(self, user_id: UserId) -> str:
-        """The user's account id; opened with its starting balances on first use."""
+        """The user's primary account; opened with its starting balances on first use."""
+        ...
+
+    async def accounts(self, user_id: UserId) -> tuple[VenueAccount, ...]:
+        """All accounts that the venue lists for the user, the primary one first."""
         ...
 
     async def balances(self, account: str) -> tuple[Balance, ...]: ...
@@ -118,12 +98,39 @@ class Venue(Protocol):
         """Raises ToolFailed (PRICE_UNAVAILABLE, MARKET_CLOSED) when there is no usable price."""
         ...
 
-    async def place(self, order: ResolvedOrder, client_order_id: str) -> PlacedOrder:
-        """Send the order. The same client id is the same order: it is answered, not repeated."""
+    async def prepare(self, order: ResolvedOrder, client_order_id: str) -> VenueRequest:
+        """The request for this move, signed with a fixed time and the shortest validity the venue
+        has. Sends nothing. Raises ToolFailed (ORDER_UNSUPPORTED) for what the venue has no request
+        for."""
+        ...
+
+    async def send(self, request: VenueRequest) -> VenueAnswer:
+        """Send it once. The same client id is the same move: it is answered, not repeated.
+
+        Raises ToolFailed when the venue certainly took nothing (REQUEST_EXPIRED when the deadline
+        was over before the first byte, or the venue refused it as late). Anything else that is
+        raised (Unavailable, OSError, TimeoutError) leaves the outcome unknown.
+        """
+        ...
+
+    async def cancel_order(self, account: str, client_order_id: str) -> VenueAnswer:
+        """End an order of ours; what was filled stays. Cancelling what is over answers what it is.
+        Raises ToolFailed (ORDER_NOT_FOUND), and as `send`."""
         ...
 
     async def find_order(self, account: str, client_order_id: str) -> PlacedOrder | None:
-        """The order of that client id as the venue knows it, or None."""
+        """The order, transfer or withdrawal of that client id as the venue knows it, or None.
+        Raises Unavailable when it cannot be known."""
+        ...
+
+    async def open_orders(self, account: str) -> tuple[PlacedOrder, ...]: ...
+
+    async def closed_orders(self, account: str, since: datetime) -> tuple[PlacedOrder, ...]:
+        """What ended, or was created, at `since` or later."""
+        ...
+
+    async def facts(self, account: str, since: datetime) -> tuple[VenueFact, ...]:
+        """Everything that happened to the account at `since` or later, oldest first."""
         ...
 
 

@@ -49,6 +49,38 @@ TRADING_MODE_PAPER: TradingMode.ValueType  # 3
 """Our own simulated venue."""
 Global___TradingMode: _TypeAlias = TradingMode  # noqa: Y015
 
+class _MoveKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MoveKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MoveKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MOVE_KIND_UNSPECIFIED: _MoveKind.ValueType  # 0
+    """Never stored."""
+    MOVE_KIND_TRADE: _MoveKind.ValueType  # 1
+    """Places an order."""
+    MOVE_KIND_CANCEL: _MoveKind.ValueType  # 2
+    """Cancels an order."""
+    MOVE_KIND_TRANSFER: _MoveKind.ValueType  # 3
+    """Moves an asset to another account of the same person."""
+    MOVE_KIND_WITHDRAWAL: _MoveKind.ValueType  # 4
+    """Sends an asset to an address."""
+
+class MoveKind(_MoveKind, metaclass=_MoveKindEnumTypeWrapper):
+    """What a confirmed action does at the venue."""
+
+MOVE_KIND_UNSPECIFIED: MoveKind.ValueType  # 0
+"""Never stored."""
+MOVE_KIND_TRADE: MoveKind.ValueType  # 1
+"""Places an order."""
+MOVE_KIND_CANCEL: MoveKind.ValueType  # 2
+"""Cancels an order."""
+MOVE_KIND_TRANSFER: MoveKind.ValueType  # 3
+"""Moves an asset to another account of the same person."""
+MOVE_KIND_WITHDRAWAL: MoveKind.ValueType  # 4
+"""Sends an asset to an address."""
+Global___MoveKind: _TypeAlias = MoveKind  # noqa: Y015
+
 class _Side:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -323,6 +355,9 @@ class ResolvedOrder(_message.Message):
     MAX_FEE_FIELD_NUMBER: _builtins.int
     MAX_FEE_ASSET_FIELD_NUMBER: _builtins.int
     RECIPIENT_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    MEMO_FIELD_NUMBER: _builtins.int
+    CANCELS_FIELD_NUMBER: _builtins.int
     mode: Global___TradingMode.ValueType
     """Voided if it no longer matches the running configuration."""
     venue: _builtins.str
@@ -348,7 +383,13 @@ class ResolvedOrder(_message.Message):
     max_fee_asset: _builtins.str
     """Asset of `max_fee`."""
     recipient: _builtins.str
-    """In full; empty for orders."""
+    """An own account for a transfer, an address in full for a withdrawal; empty for orders."""
+    kind: Global___MoveKind.ValueType
+    """What it does."""
+    memo: _builtins.str
+    """Goes with the recipient where its chain needs one."""
+    cancels: _builtins.str
+    """Client id of the order that a cancel ends."""
     @_builtins.property
     def instrument(self) -> Global___Instrument:
         """What is traded."""
@@ -400,10 +441,13 @@ class ResolvedOrder(_message.Message):
         max_fee: _decimal_pb2.Decimal | None = ...,
         max_fee_asset: _builtins.str = ...,
         recipient: _builtins.str = ...,
+        kind: Global___MoveKind.ValueType = ...,
+        memo: _builtins.str = ...,
+        cancels: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["instrument", b"instrument", "leverage", b"leverage", "limit_price", b"limit_price", "max_fee", b"max_fee", "max_spend", b"max_spend", "min_receipt", b"min_receipt", "quantity", b"quantity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "instrument", b"instrument", "leverage", b"leverage", "limit_price", b"limit_price", "margin_mode", b"margin_mode", "max_fee", b"max_fee", "max_fee_asset", b"max_fee_asset", "max_spend", b"max_spend", "max_spend_asset", b"max_spend_asset", "min_receipt", b"min_receipt", "min_receipt_asset", b"min_receipt_asset", "mode", b"mode", "order_type", b"order_type", "quantity", b"quantity", "quantity_unit", b"quantity_unit", "recipient", b"recipient", "reduce_only", b"reduce_only", "side", b"side", "time_in_force", b"time_in_force", "venue", b"venue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "cancels", b"cancels", "instrument", b"instrument", "kind", b"kind", "leverage", b"leverage", "limit_price", b"limit_price", "margin_mode", b"margin_mode", "max_fee", b"max_fee", "max_fee_asset", b"max_fee_asset", "max_spend", b"max_spend", "max_spend_asset", b"max_spend_asset", "memo", b"memo", "min_receipt", b"min_receipt", "min_receipt_asset", b"min_receipt_asset", "mode", b"mode", "order_type", b"order_type", "quantity", b"quantity", "quantity_unit", b"quantity_unit", "recipient", b"recipient", "reduce_only", b"reduce_only", "side", b"side", "time_in_force", b"time_in_force", "venue", b"venue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -509,6 +553,7 @@ class ActionOutcome(_message.Message):
     VENUE_ORDER_ID_FIELD_NUMBER: _builtins.int
     DECIDE_TIME_FIELD_NUMBER: _builtins.int
     FINISH_TIME_FIELD_NUMBER: _builtins.int
+    REPLACED_BY_FIELD_NUMBER: _builtins.int
     state: Global___ActionState.ValueType
     """The state reached."""
     message: _builtins.str
@@ -527,6 +572,8 @@ class ActionOutcome(_message.Message):
     """Ours, derived from the action's id."""
     venue_order_id: _builtins.str
     """The venue's."""
+    replaced_by: _builtins.str
+    """The pending action that came in its place at once, when a changed price voided this one."""
     @_builtins.property
     def filled_quantity(self) -> _decimal_pb2.Decimal:
         """Filled quantity."""
@@ -574,10 +621,11 @@ class ActionOutcome(_message.Message):
         venue_order_id: _builtins.str = ...,
         decide_time: _timestamp_pb2.Timestamp | None = ...,
         finish_time: _timestamp_pb2.Timestamp | None = ...,
+        replaced_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["average_price", b"average_price", "decide_time", b"decide_time", "fee", b"fee", "filled_quantity", b"filled_quantity", "finish_time", b"finish_time", "received", b"received", "spent", b"spent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_price", b"average_price", "client_order_id", b"client_order_id", "decide_time", b"decide_time", "fee", b"fee", "fee_asset", b"fee_asset", "filled_asset", b"filled_asset", "filled_quantity", b"filled_quantity", "finish_time", b"finish_time", "message", b"message", "reason", b"reason", "received", b"received", "received_asset", b"received_asset", "spent", b"spent", "spent_asset", b"spent_asset", "state", b"state", "venue_order_id", b"venue_order_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_price", b"average_price", "client_order_id", b"client_order_id", "decide_time", b"decide_time", "fee", b"fee", "fee_asset", b"fee_asset", "filled_asset", b"filled_asset", "filled_quantity", b"filled_quantity", "finish_time", b"finish_time", "message", b"message", "reason", b"reason", "received", b"received", "received_asset", b"received_asset", "replaced_by", b"replaced_by", "spent", b"spent", "spent_asset", b"spent_asset", "state", b"state", "venue_order_id", b"venue_order_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
