@@ -2,15 +2,17 @@
 
 Every record holds the hash of the one before, so that a changed, removed, reordered or forked row
 is found by `audit_verifier.verify`. What this alone cannot find is a chain whose end was cut off
-together with its head.
+together with its head: that is what the checkpoints are for (`audit_checkpoints`).
 """
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from minara_core.audit import AuditRecord
+from minara_core.audit import AuditKind, AuditRecord
+from minara_runtime import commit_notes
 from minara_runtime.audit_chain import GENESIS, SCHEMA_VERSION, payload_hash, record_hash
 from minara_runtime.audit_tables import AUDIT_HEADS, AUDIT_PAYLOADS, AUDIT_RECORDS
 from minara_runtime.batching import GroupCommit
@@ -19,6 +21,7 @@ from minara_runtime.redaction import redact
 from minara_runtime.statements import insert_if_absent
 
 _SALT_BYTES = 16
+_MONEY = frozenset({AuditKind.FUND_MOVE, AuditKind.DECISION})
 
 _HEAD = (
     sa.select(AUDIT_HEADS.c.sequence, AUDIT_HEADS.c.record_hash)
@@ -41,6 +44,14 @@ _ERASE_SESSION = _ERASE.where(
         )
     )
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsWritten:
+    """What a transaction that appends leaves for the listeners of its database."""
+
+    count: int
+    is_money: bool
 
 
 def append(connection: sa.Connection, records: Sequence[AuditRecord]) -> None:
@@ -72,6 +83,7 @@ def append(connection: sa.Connection, records: Sequence[AuditRecord]) -> None:
         _ADVANCE,
         [{"of_user": user, "last": last, "head": head} for user, (last, head) in heads.items()],
     )
+    _leave_word(connection, records)
 
 
 def erase_payloads(connection: sa.Connection, user_id: str, session_id: str | None = None) -> int:
@@ -100,6 +112,14 @@ class AuditWriter:
 
     async def _flush(self, records: list[AuditRecord]) -> None:
         await self._database.transaction(lambda connection: append(connection, records))
+
+
+def _leave_word(connection: sa.Connection, records: Sequence[AuditRecord]) -> None:
+    before = commit_notes.left(connection)
+    count, is_money = len(records), any(record.kind in _MONEY for record in records)
+    if isinstance(before, RowsWritten):
+        count, is_money = count + before.count, is_money or before.is_money
+    commit_notes.leave(connection, RowsWritten(count=count, is_money=is_money))
 
 
 def _locked_head(connection: sa.Connection, user_id: str) -> tuple[int, str]:

@@ -1,4 +1,9 @@
-"""The tables of the audit chain: records stay, payloads can be erased, each user has one head."""
+"""The tables of the audit chain: records stay, payloads can be erased, each user has one head.
+
+Signed checkpoints say how far each chain had come, and whether the file outside has had them, which
+tells a crash from a cut; `audit_covered` is what the latest one of each user said, so that the next
+one names only those that went on.
+"""
 
 import sqlalchemy as sa
 
@@ -43,5 +48,22 @@ AUDIT_HEADS = sa.Table(
     AUDIT_TABLES,
     sa.Column("user_id", sa.Text, primary_key=True),
     sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("record_hash", sa.Text, nullable=False),
+)
+
+AUDIT_CHECKPOINTS = sa.Table(
+    "audit_checkpoints",
+    AUDIT_TABLES,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("key_id", sa.Text, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+    sa.Column("is_in_file", sa.Boolean, nullable=False),
+)
+
+AUDIT_COVERED = sa.Table(
+    "audit_covered",
+    AUDIT_TABLES,
+    sa.Column("user_id", sa.Text, primary_key=True),
     sa.Column("record_hash", sa.Text, nullable=False),
 )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeAlias
 
 import sqlalchemy as sa
 
@@ -11,9 +13,7 @@ from minara_runtime.audit_tables import AUDIT_HEADS, AUDIT_PAYLOADS, AUDIT_RECOR
 
 _PAGE = 1_000
 
-_USERS = sa.union(sa.select(AUDIT_HEADS.c.user_id), sa.select(AUDIT_RECORDS.c.user_id)).order_by(
-    "user_id"
-)
+_USERS = sa.union(sa.select(AUDIT_HEADS.c.user_id), sa.select(AUDIT_RECORDS.c.user_id))
 _HEAD = sa.select(AUDIT_HEADS.c.sequence, AUDIT_HEADS.c.record_hash).where(
     AUDIT_HEADS.c.user_id == sa.bindparam("of_user")
 )
@@ -39,13 +39,21 @@ _BY_HASH = sa.select(AUDIT_RECORDS.c.sequence).where(
 )
 
 
+Promised: TypeAlias = Mapping[str, Mapping[int, frozenset[str]]]
+"""What checkpoints say: by user and sequence, the hashes that this record had. One is right."""
+
+NOTHING_PROMISED: Promised = MappingProxyType({})
+
+
 class AuditFaultKind(StrEnum):
-    """What is wrong with a row."""
+    """What is wrong with a row; TRUNCATED is the first one that a checkpoint knows and the chain
+    no longer reaches."""
 
     CHANGED = "changed"
     REMOVED = "removed"
     REORDERED = "reordered"
     FORKED = "forked"
+    TRUNCATED = "truncated"
     ERASED = "erased"
 
 
@@ -64,15 +72,18 @@ class AuditFault:
         return self.kind is not AuditFaultKind.ERASED
 
 
-def verify(connection: sa.Connection) -> list[AuditFault]:
-    """Check every user's chain from its first record to its head; empty when all is well.
+def verify(connection: sa.Connection, promised: Promised = NOTHING_PROMISED) -> list[AuditFault]:
+    """Check every user's chain from its first record to its head, and against what checkpoints
+    `promised`; empty when all is well.
 
     At most one broken row per user, since everything behind it is unproven, and one note of erased
-    payloads. Needs one consistent snapshot (`Database.read`).
+    payloads. A chain that was written anew between two checkpoints is CHANGED from the first row
+    behind the earlier one on. Needs one consistent snapshot (`Database.read`).
     """
     faults: list[AuditFault] = []
-    for user in connection.execute(_USERS).scalars().all():
-        faults.extend(_Chain(connection, user).faults())
+    users = {str(user) for user in connection.execute(_USERS).scalars()}
+    for user in sorted(users | promised.keys()):
+        faults.extend(_Chain(connection, user, promised.get(user, {})).faults())
     return faults
 
 
@@ -82,8 +93,10 @@ class _Chain:
 
     connection: sa.Connection
     user: str
+    promised: Mapping[int, frozenset[str]]
     last: int = 0
     head: str = GENESIS
+    proven: int = 0
     erased: list[int] = field(default_factory=list[int])
 
     def faults(self) -> Iterator[AuditFault]:
@@ -118,6 +131,11 @@ class _Chain:
             return self._wrong_link(row)
         if row["record_hash"] != record_hash(row) or self._is_payload_changed(row):
             return self._fault(self.last + 1, AuditFaultKind.CHANGED)
+        promised = self.promised.get(self.last + 1)
+        if promised is not None:
+            if promised != frozenset({str(row["record_hash"])}):
+                return self._fault(self.proven + 1, AuditFaultKind.CHANGED)
+            self.proven = self.last + 1
         return None
 
     def _wrong_link(self, row: Mapping[str, object]) -> AuditFault:
@@ -149,6 +167,8 @@ class _Chain:
 
     def _wrong_end(self) -> AuditFault | None:
         head = self._head()
+        if max(self.promised, default=0) > max(self.last, head[0] if head else 0):
+            return self._fault(self.last + 1, AuditFaultKind.TRUNCATED)
         if head is None:
             return self._fault(self.last, AuditFaultKind.REMOVED)
         if head[0] > self.last:

@@ -7,10 +7,11 @@ from minara.agent.v1 import event_pb2 as event_pb
 from minara.agent.v1 import message_pb2 as message_pb
 from minara.agent.v1 import pending_action_pb2 as action_pb
 from minara.agent.v1 import tool_call_pb2 as call_pb
+from minara.audit.v1 import audit_service_pb2 as audit_pb
 from minara.type.v1 import error_reason_pb2 as reason_pb
 from minara.type.v1 import permission_pb2 as permission_pb
 from minara.type.v1 import taxonomy_pb2 as taxonomy_pb
-from minara_core import actions, events, grant, messages, reasons, taxonomy, tooling
+from minara_core import actions, audit, events, grant, messages, reasons, taxonomy, tooling
 from minara_core.errors import InvalidRequest
 
 E = TypeVar("E", bound=Enum)
@@ -55,9 +56,11 @@ ORIGIN = EnumPair(taxonomy.Origin, taxonomy_pb.Origin, "ORIGIN")
 DENIAL_REASON = EnumPair(reasons.DenialReason, reason_pb.DenialReason, "DENIAL_REASON")
 ERROR_REASON = EnumPair(reasons.ErrorReason, reason_pb.ErrorReason, "ERROR_REASON")
 ROLE = EnumPair(messages.Role, message_pb.Role, "ROLE")
+AUDIT_KIND = EnumPair(audit.AuditKind, audit_pb.AuditKind, "AUDIT_KIND")
 EXECUTOR = EnumPair(tooling.Executor, call_pb.Executor, "EXECUTOR")
 FINISH_REASON = EnumPair(events.FinishReason, event_pb.FinishReason, "FINISH_REASON")
 TRADING_MODE = EnumPair(actions.TradingMode, action_pb.TradingMode, "TRADING_MODE")
+MOVE_KIND = EnumPair(actions.MoveKind, action_pb.MoveKind, "MOVE_KIND")
 SIDE = EnumPair(actions.Side, action_pb.Side, "SIDE")
 ORDER_TYPE = EnumPair(actions.OrderType, action_pb.OrderType, "ORDER_TYPE")
 TIME_IN_FORCE = EnumPair(actions.TimeInForce, action_pb.TimeInForce, "TIME_IN_FORCE")

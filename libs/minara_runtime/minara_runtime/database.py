@@ -16,6 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from minara_core.errors import InvalidRequest
+from minara_runtime import commit_notes
 from minara_runtime.migrations import upgrade
 from minara_runtime.postgres_engine import PostgresEngine
 from minara_runtime.sqlite_engine import SqliteEngine
@@ -44,9 +45,11 @@ class Engine(Protocol):
 class Database:
     """The one way to a service's tables."""
 
-    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, url: str = "") -> None:
         self._engine = engine
+        self._listeners: list[Callable[[object], None]] = []
         self.dialect: Dialect = dialect
+        self.url = url
 
     @classmethod
     def open(
@@ -64,9 +67,9 @@ class Database:
             raise InvalidRequest("a database URL is sqlite:///path or postgresql://…") from error
         match parsed.drivername.partition("+")[0]:
             case "sqlite":
-                return cls(SqliteEngine(parsed, durable=durable, readers=readers), "sqlite")
+                return cls(SqliteEngine(parsed, durable=durable, readers=readers), "sqlite", url)
             case "postgresql" | "postgres":
-                return cls(PostgresEngine(parsed, pool_size=pool_size), "postgresql")
+                return cls(PostgresEngine(parsed, pool_size=pool_size), "postgresql", url)
             case _:
                 raise InvalidRequest(f"{parsed.drivername} databases are not supported")
 
@@ -97,7 +100,31 @@ class Database:
         for the disk even on a `durable` SQLite: it reaches it with the next one that does, before
         which nothing that matters is built on it. SQLite then runs it on the calling thread.
         """
-        return await self._engine.transaction(fn, repeatable=repeatable_read, brief=brief)
+        if not self._listeners:
+            return await self._engine.transaction(fn, repeatable=repeatable_read, brief=brief)
+        fact: object | None = None
+
+        def noting(connection: sa.Connection) -> T:
+            nonlocal fact
+            commit_notes.take(connection)  # of a transaction that was rolled back
+            result = fn(connection)
+            fact = commit_notes.take(connection)
+            return result
+
+        try:
+            return await self._engine.transaction(noting, repeatable=repeatable_read, brief=brief)
+        finally:
+            if fact is not None:
+                for listener in self._listeners:
+                    listener(fact)
+
+    def listen(self, listener: Callable[[object], None]) -> None:
+        """Call `listener`, on the loop, with the fact (`commit_notes`) that a transaction leaves.
+
+        After the commit; also when it is unknown whether that went through. Not for transactions of
+        other `Database` objects, and not to be relied on: a process can end in between.
+        """
+        self._listeners.append(listener)
 
     async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool = False) -> T:
         """Run `fn` on one consistent snapshot; it can write nothing. `brief` and errors as for

@@ -11,7 +11,8 @@ from minara_runtime.leases import Leases
 from minara_runtime.statements import DatabaseClock
 
 LIFETIME = timedelta(seconds=15)
-RENEW_EVERY = timedelta(seconds=4)
+RENEWALS = 4
+"""How often a lease is renewed within its lifetime."""
 
 _PREFIX = "process:"
 _EXPIRE_ALL = sa.update(LEASES).values(owner="", expire_time=DatabaseClock())
@@ -26,8 +27,9 @@ def lives(owner: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 class ProcessLease:
-    def __init__(self, database: Database, *, owner: str) -> None:
+    def __init__(self, database: Database, *, owner: str, lifetime: timedelta = LIFETIME) -> None:
         self._database = database
+        self._lifetime = lifetime
         self._name = _PREFIX + owner
         self._leases = Leases(database, owner=owner)
 
@@ -35,10 +37,10 @@ class ProcessLease:
         """Say that this process lives. Alone on an SQLite file, it also ends all older leases."""
         if self._database.dialect == "sqlite":
             await self._database.transaction(lambda c: c.execute(_EXPIRE_ALL))
-        await self._leases.acquire(self._name, LIFETIME)
+        await self._leases.acquire(self._name, self._lifetime)
 
     async def stay_alive(self) -> None:
         """Say so again and again; runs until cancelled."""
         while True:
-            await pause(RENEW_EVERY.total_seconds())
-            await self._leases.acquire(self._name, LIFETIME)
+            await pause((self._lifetime / RENEWALS).total_seconds())
+            await self._leases.acquire(self._name, self._lifetime)

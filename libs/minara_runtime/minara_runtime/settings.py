@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic_settings
@@ -12,6 +13,7 @@ from minara_core.errors import InvalidRequest
 from minara_core.taxonomy import Origin
 
 PREFIX = "MINARA_"
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class SettingsError(InvalidRequest):
@@ -42,6 +44,7 @@ class Settings(BaseSettings):
     log_content: bool = False
     otlp_endpoint: str | None = None
     trusted_issuers: tuple[TrustedIssuer, ...] = ()
+    audit_webhook: str | None = None
     time_zone: str = "UTC"
     orchestrator_address: str = "127.0.0.1:50051"
     workspace_address: str = "127.0.0.1:50052"
@@ -58,10 +61,22 @@ class Settings(BaseSettings):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("otlp_endpoint", mode="before")
+    @field_validator("otlp_endpoint", "audit_webhook", mode="before")
     @classmethod
     def _unset(cls, value: object) -> object:
         return None if value == "" else value
+
+    @field_validator("audit_webhook")
+    @classmethod
+    def _private(cls, value: str | None) -> str | None:
+        if value is not None:
+            url = urlsplit(value)
+            is_private = url.scheme == "https" or (
+                url.scheme == "http" and url.hostname in _LOOPBACK
+            )
+            if not (is_private and url.hostname) or url.username is not None:
+                raise ValueError("is no https:// URL (http:// only on loopback), without a log-in")
+        return value
 
     @field_validator("time_zone")
     @classmethod

@@ -10,6 +10,7 @@ from minara_runtime.database import Database
 from minara_runtime.hosting import run_service
 from minara_runtime.logging import get_logger
 from minara_runtime.service import Job, Service, Servicer
+from minara_runtime.service_audit import with_audit
 from minara_workspace.adapters.commit_tokens import SealedTokens
 from minara_workspace.adapters.documents_dir import DocumentFolders
 from minara_workspace.adapters.grpc_server import ContextServicer, SessionServicer
@@ -68,13 +69,14 @@ def build(
         await heartbeats.write_waiting()
         await database.aclose()
 
-    return Service(
+    service = Service(
         name="workspace",
         servicers=_servicers(context, session),
         start=start,
         aclose=aclose,
         jobs=(Job(name="write-heartbeats", run=heartbeats.write_forever),),
     )
+    return with_audit(service, settings, database, clock=clock, ids=ids, failpoint=failpoint)
 
 
 def _servicers(context: ContextServicer, session: SessionServicer) -> tuple[Servicer, ...]:

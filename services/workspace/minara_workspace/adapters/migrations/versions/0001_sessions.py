@@ -1,10 +1,10 @@
-"""Sessions, frozen blocks, turns, and the audit chain."""
+"""Sessions, frozen blocks, turns; the audit chain and the leases."""
 
 import sqlalchemy as sa
 from alembic import op
 
 from minara_runtime.columns import UtcTime, money_column
-from minara_runtime.migrations import create_audit_tables
+from minara_runtime.migrations import create_audit_tables, create_lease_tables
 
 revision = "0001"
 down_revision = None
@@ -13,6 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    create_lease_tables(op)
     create_audit_tables(op)
     op.create_table(
         "sessions",
