@@ -29,7 +29,7 @@ from minara.type.v1 import taxonomy_pb2 as minara_dot_type_dot_v1_dot_taxonomy__
 from minara.type.v1 import turn_context_pb2 as minara_dot_type_dot_v1_dot_turn__context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"minara/tools/v1/tool_service.proto\x12\x0fminara.tools.v1\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/agent/v1/tool_call.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\x1a!minara/type/v1/turn_context.proto\"\x12\n\x10ListToolsRequest\".\n\x0fUnavailableTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05needs\x18\x02 \x01(\t\"\x94\x01\n\x11ListToolsResponse\x12\x34\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32\x1f.minara.agent.v1.ToolDefinition\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12;\n\x11unavailable_tools\x18\x03 \x03(\x0b\x32 .minara.tools.v1.UnavailableTool\"\x82\x01\n\x0fOpenTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x19\n\x11\x64\x65\x63ided_action_id\x18\x03 \x01(\t\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"\xbd\x02\n\x10OpenTurnResponse\x12\x33\n\rtrading_state\x18\x01 \x01(\x0e\x32\x1c.minara.type.v1.TradingState\x12\x37\n\x0fpending_actions\x18\x02 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12\x37\n\x0funtold_outcomes\x18\x03 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12\x14\n\x0c\x63\x61talog_etag\x18\x04 \x01(\t\x12;\n\x11unavailable_tools\x18\x05 \x03(\x0b\x32 .minara.tools.v1.UnavailableTool\x12/\n\x07\x63\x65iling\x18\x06 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\"V\n\x10\x43loseTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x14\n\x0cis_completed\x18\x02 \x01(\x08\"\x13\n\x11\x43loseTurnResponse\"\x8e\x02\n\x13\x45xecuteToolsRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12(\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x19.minara.agent.v1.ToolCall\x12-\n\x05stage\x18\x04 \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x16\n\x0e\x63\x61llable_tools\x18\x05 \x03(\t\x12\x34\n\x0crisk_ceiling\x18\x06 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\x12\x14\n\x0c\x63\x61talog_etag\x18\x07 \x01(\t\"G\n\x0cToolProgress\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x10\n\x08\x66raction\x18\x03 \x01(\x01\"\xad\x01\n\x14\x45xecuteToolsResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.minara.tools.v1.ToolProgressH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.minara.agent.v1.ToolResultH\x00\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x05\x12\x14\n\x0c\x63\x61talog_etag\x18\x04 \x01(\tB\x08\n\x06update2\x9e\x03\n\x0bToolService\x12\x61\n\tListTools\x12!.minara.tools.v1.ListToolsRequest\x1a\".minara.tools.v1.ListToolsResponse\"\r\x90\x02\x01\xaa\xd4\x18\x06\n\x02\x06\x02\x10\x01\x12\\\n\x08OpenTurn\x12 .minara.tools.v1.OpenTurnRequest\x1a!.minara.tools.v1.OpenTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x12_\n\tCloseTurn\x12!.minara.tools.v1.CloseTurnRequest\x1a\".minara.tools.v1.CloseTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x12m\n\x0c\x45xecuteTools\x12$.minara.tools.v1.ExecuteToolsRequest\x1a%.minara.tools.v1.ExecuteToolsResponse\"\x0e\x90\x02\x02\xaa\xd4\x18\x07\n\x03\x01\x03\x02\x10\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"minara/tools/v1/tool_service.proto\x12\x0fminara.tools.v1\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/agent/v1/tool_call.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\x1a!minara/type/v1/turn_context.proto\"\x12\n\x10ListToolsRequest\".\n\x0fUnavailableTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05needs\x18\x02 \x01(\t\"?\n\x07ToolSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08includes\x18\x02 \x03(\t\x12\x14\n\x0c\x65mpty_reason\x18\x03 \x01(\t\"\xc1\x01\n\x11ListToolsResponse\x12\x34\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32\x1f.minara.agent.v1.ToolDefinition\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12;\n\x11unavailable_tools\x18\x03 \x03(\x0b\x32 .minara.tools.v1.UnavailableTool\x12+\n\ttool_sets\x18\x04 \x03(\x0b\x32\x18.minara.tools.v1.ToolSet\"\x82\x01\n\x0fOpenTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x19\n\x11\x64\x65\x63ided_action_id\x18\x03 \x01(\t\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"\xbd\x02\n\x10OpenTurnResponse\x12\x33\n\rtrading_state\x18\x01 \x01(\x0e\x32\x1c.minara.type.v1.TradingState\x12\x37\n\x0fpending_actions\x18\x02 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12\x37\n\x0funtold_outcomes\x18\x03 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12\x14\n\x0c\x63\x61talog_etag\x18\x04 \x01(\t\x12;\n\x11unavailable_tools\x18\x05 \x03(\x0b\x32 .minara.tools.v1.UnavailableTool\x12/\n\x07\x63\x65iling\x18\x06 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\"V\n\x10\x43loseTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x14\n\x0cis_completed\x18\x02 \x01(\x08\"\x13\n\x11\x43loseTurnResponse\"\x8e\x02\n\x13\x45xecuteToolsRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12(\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x19.minara.agent.v1.ToolCall\x12-\n\x05stage\x18\x04 \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x16\n\x0e\x63\x61llable_tools\x18\x05 \x03(\t\x12\x34\n\x0crisk_ceiling\x18\x06 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\x12\x14\n\x0c\x63\x61talog_etag\x18\x07 \x01(\t\"G\n\x0cToolProgress\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x10\n\x08\x66raction\x18\x03 \x01(\x01\"\xad\x01\n\x14\x45xecuteToolsResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.minara.tools.v1.ToolProgressH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.minara.agent.v1.ToolResultH\x00\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x05\x12\x14\n\x0c\x63\x61talog_etag\x18\x04 \x01(\tB\x08\n\x06update2\x9e\x03\n\x0bToolService\x12\x61\n\tListTools\x12!.minara.tools.v1.ListToolsRequest\x1a\".minara.tools.v1.ListToolsResponse\"\r\x90\x02\x01\xaa\xd4\x18\x06\n\x02\x06\x02\x10\x01\x12\\\n\x08OpenTurn\x12 .minara.tools.v1.OpenTurnRequest\x1a!.minara.tools.v1.OpenTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x12_\n\tCloseTurn\x12!.minara.tools.v1.CloseTurnRequest\x1a\".minara.tools.v1.CloseTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x12m\n\x0c\x45xecuteTools\x12$.minara.tools.v1.ExecuteToolsRequest\x1a%.minara.tools.v1.ExecuteToolsResponse\"\x0e\x90\x02\x02\xaa\xd4\x18\x07\n\x03\x01\x03\x02\x10\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,22 +48,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTTOOLSREQUEST']._serialized_end=243
   _globals['_UNAVAILABLETOOL']._serialized_start=245
   _globals['_UNAVAILABLETOOL']._serialized_end=291
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=294
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=442
-  _globals['_OPENTURNREQUEST']._serialized_start=445
-  _globals['_OPENTURNREQUEST']._serialized_end=575
-  _globals['_OPENTURNRESPONSE']._serialized_start=578
-  _globals['_OPENTURNRESPONSE']._serialized_end=895
-  _globals['_CLOSETURNREQUEST']._serialized_start=897
-  _globals['_CLOSETURNREQUEST']._serialized_end=983
-  _globals['_CLOSETURNRESPONSE']._serialized_start=985
-  _globals['_CLOSETURNRESPONSE']._serialized_end=1004
-  _globals['_EXECUTETOOLSREQUEST']._serialized_start=1007
-  _globals['_EXECUTETOOLSREQUEST']._serialized_end=1277
-  _globals['_TOOLPROGRESS']._serialized_start=1279
-  _globals['_TOOLPROGRESS']._serialized_end=1350
-  _globals['_EXECUTETOOLSRESPONSE']._serialized_start=1353
-  _globals['_EXECUTETOOLSRESPONSE']._serialized_end=1526
-  _globals['_TOOLSERVICE']._serialized_start=1529
-  _globals['_TOOLSERVICE']._serialized_end=1943
+  _globals['_TOOLSET']._serialized_start=293
+  _globals['_TOOLSET']._serialized_end=356
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=359
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=552
+  _globals['_OPENTURNREQUEST']._serialized_start=555
+  _globals['_OPENTURNREQUEST']._serialized_end=685
+  _globals['_OPENTURNRESPONSE']._serialized_start=688
+  _globals['_OPENTURNRESPONSE']._serialized_end=1005
+  _globals['_CLOSETURNREQUEST']._serialized_start=1007
+  _globals['_CLOSETURNREQUEST']._serialized_end=1093
+  _globals['_CLOSETURNRESPONSE']._serialized_start=1095
+  _globals['_CLOSETURNRESPONSE']._serialized_end=1114
+  _globals['_EXECUTETOOLSREQUEST']._serialized_start=1117
+  _globals['_EXECUTETOOLSREQUEST']._serialized_end=1387
+  _globals['_TOOLPROGRESS']._serialized_start=1389
+  _globals['_TOOLPROGRESS']._serialized_end=1460
+  _globals['_EXECUTETOOLSRESPONSE']._serialized_start=1463
+  _globals['_EXECUTETOOLSRESPONSE']._serialized_end=1636
+  _globals['_TOOLSERVICE']._serialized_start=1639
+  _globals['_TOOLSERVICE']._serialized_end=2053
 # @@protoc_insertion_point(module_scope)

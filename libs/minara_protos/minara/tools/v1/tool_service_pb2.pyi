@@ -67,6 +67,38 @@ class UnavailableTool(_message.Message):
 Global___UnavailableTool: _TypeAlias = UnavailableTool  # noqa: Y015
 
 @_typing.final
+class ToolSet(_message.Message):
+    """A tool set that grants and skills may name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    INCLUDES_FIELD_NUMBER: _builtins.int
+    EMPTY_REASON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Such as "read"."""
+    empty_reason: _builtins.str
+    """Why it has no tools; empty when it has."""
+    @_builtins.property
+    def includes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Sets that come with it."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        includes: _abc.Iterable[_builtins.str] | None = ...,
+        empty_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["empty_reason", b"empty_reason", "includes", b"includes", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolSet: _TypeAlias = ToolSet  # noqa: Y015
+
+@_typing.final
 class ListToolsResponse(_message.Message):
     """Response of ListTools."""
 
@@ -75,6 +107,7 @@ class ListToolsResponse(_message.Message):
     DEFINITIONS_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     UNAVAILABLE_TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_SETS_FIELD_NUMBER: _builtins.int
     etag: _builtins.str
     """Hash of the definitions."""
     @_builtins.property
@@ -85,16 +118,21 @@ class ListToolsResponse(_message.Message):
     def unavailable_tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnavailableTool]:
         """Registered, but not working here."""
 
+    @_builtins.property
+    def tool_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolSet]:
+        """Every tool set, also those without tools."""
+
     def __init__(
         self,
         *,
         definitions: _abc.Iterable[_tool_call_pb2.ToolDefinition] | None = ...,
         etag: _builtins.str = ...,
         unavailable_tools: _abc.Iterable[Global___UnavailableTool] | None = ...,
+        tool_sets: _abc.Iterable[Global___ToolSet] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "etag", b"etag", "unavailable_tools", b"unavailable_tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "etag", b"etag", "tool_sets", b"tool_sets", "unavailable_tools", b"unavailable_tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

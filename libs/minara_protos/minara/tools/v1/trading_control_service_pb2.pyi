@@ -8,6 +8,8 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from minara.agent.v1 import pending_action_pb2 as _pending_action_pb2
+from minara.agent.v1 import tool_call_pb2 as _tool_call_pb2
 from minara.type.v1 import permission_pb2 as _permission_pb2
 import builtins as _builtins
 import sys
@@ -108,16 +110,24 @@ class HaltTradingRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    CANCEL_PROTECTION_FIELD_NUMBER: _builtins.int
+    CLOSE_POSITIONS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Why, for the audit."""
+    cancel_protection: _builtins.bool
+    """Also cancel the orders that protect a position."""
+    close_positions: _builtins.bool
+    """Also make a preview of the sale of each position, which a person confirms one by one."""
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
+        cancel_protection: _builtins.bool = ...,
+        close_positions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_protection", b"cancel_protection", "close_positions", b"close_positions", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -131,7 +141,8 @@ class HaltTradingResponse(_message.Message):
 
     TRADING_STATE_FIELD_NUMBER: _builtins.int
     REJECTED_ACTION_IDS_FIELD_NUMBER: _builtins.int
-    EXECUTING_ACTION_IDS_FIELD_NUMBER: _builtins.int
+    UNSETTLED_ACTION_IDS_FIELD_NUMBER: _builtins.int
+    CLOSING_ACTION_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def trading_state(self) -> Global___TradingStateRecord:
         """What holds now."""
@@ -141,19 +152,24 @@ class HaltTradingResponse(_message.Message):
         """Actions it rejected."""
 
     @_builtins.property
-    def executing_action_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Actions already on their way, whose outcome is still awaited."""
+    def unsettled_action_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Actions whose order is still open at the venue, or of which nobody knows yet."""
+
+    @_builtins.property
+    def closing_action_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Sales that wait for a person's yes, one for each position."""
 
     def __init__(
         self,
         *,
         trading_state: Global___TradingStateRecord | None = ...,
         rejected_action_ids: _abc.Iterable[_builtins.str] | None = ...,
-        executing_action_ids: _abc.Iterable[_builtins.str] | None = ...,
+        unsettled_action_ids: _abc.Iterable[_builtins.str] | None = ...,
+        closing_action_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["trading_state", b"trading_state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["executing_action_ids", b"executing_action_ids", "rejected_action_ids", b"rejected_action_ids", "trading_state", b"trading_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing_action_ids", b"closing_action_ids", "rejected_action_ids", b"rejected_action_ids", "trading_state", b"trading_state", "unsettled_action_ids", b"unsettled_action_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -204,3 +220,152 @@ class ResumeTradingResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeTradingResponse: _TypeAlias = ResumeTradingResponse  # noqa: Y015
+
+@_typing.final
+class RunManualActionRequest(_message.Message):
+    """Request of RunManualAction."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    tool_name: _builtins.str
+    """Such as "withdraw_token"."""
+    arguments_json: _builtins.str
+    """The tool's arguments as one JSON object, numbers by their exact text."""
+    request_id: _builtins.str
+    """Makes a repetition answer with the same action; a UUID of the caller's."""
+    def __init__(
+        self,
+        *,
+        tool_name: _builtins.str = ...,
+        arguments_json: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "request_id", b"request_id", "tool_name", b"tool_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunManualActionRequest: _TypeAlias = RunManualActionRequest  # noqa: Y015
+
+@_typing.final
+class RunManualActionResponse(_message.Message):
+    """Response of RunManualAction."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def result(self) -> _tool_call_pb2.ToolResult:
+        """Pending, denied or failed."""
+
+    def __init__(
+        self,
+        *,
+        result: _tool_call_pb2.ToolResult | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunManualActionResponse: _TypeAlias = RunManualActionResponse  # noqa: Y015
+
+@_typing.final
+class ResolveOperationRequest(_message.Message):
+    """Request of ResolveOperation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    WAS_EXECUTED_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    operation_id: _builtins.str
+    """The operation, which has its action's id."""
+    was_executed: _builtins.bool
+    """Whether the venue executed it."""
+    evidence: _builtins.str
+    """What shows it, in the person's words; for the audit."""
+    def __init__(
+        self,
+        *,
+        operation_id: _builtins.str = ...,
+        was_executed: _builtins.bool = ...,
+        evidence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "operation_id", b"operation_id", "was_executed", b"was_executed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveOperationRequest: _TypeAlias = ResolveOperationRequest  # noqa: Y015
+
+@_typing.final
+class ResolveOperationResponse(_message.Message):
+    """Response of ResolveOperation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PENDING_ACTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pending_action(self) -> _pending_action_pb2.PendingAction:
+        """The action with its outcome."""
+
+    def __init__(
+        self,
+        *,
+        pending_action: _pending_action_pb2.PendingAction | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pending_action", b"pending_action"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending_action", b"pending_action"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveOperationResponse: _TypeAlias = ResolveOperationResponse  # noqa: Y015
+
+@_typing.final
+class AdoptBooksRequest(_message.Message):
+    """Request of AdoptBooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdoptBooksRequest: _TypeAlias = AdoptBooksRequest  # noqa: Y015
+
+@_typing.final
+class AdoptBooksResponse(_message.Message):
+    """Response of AdoptBooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRADING_STATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def trading_state(self) -> Global___TradingStateRecord:
+        """What holds now."""
+
+    def __init__(
+        self,
+        *,
+        trading_state: Global___TradingStateRecord | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["trading_state", b"trading_state"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["trading_state", b"trading_state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdoptBooksResponse: _TypeAlias = AdoptBooksResponse  # noqa: Y015

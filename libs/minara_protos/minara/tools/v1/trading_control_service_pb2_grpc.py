@@ -51,6 +51,21 @@ class TradingControlServiceStub:
                 request_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingRequest.SerializeToString,
                 response_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingResponse.FromString,
                 _registered_method=True)
+        self.RunManualAction = channel.unary_unary(
+                '/minara.tools.v1.TradingControlService/RunManualAction',
+                request_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionRequest.SerializeToString,
+                response_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionResponse.FromString,
+                _registered_method=True)
+        self.ResolveOperation = channel.unary_unary(
+                '/minara.tools.v1.TradingControlService/ResolveOperation',
+                request_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationRequest.SerializeToString,
+                response_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationResponse.FromString,
+                _registered_method=True)
+        self.AdoptBooks = channel.unary_unary(
+                '/minara.tools.v1.TradingControlService/AdoptBooks',
+                request_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksRequest.SerializeToString,
+                response_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksResponse.FromString,
+                _registered_method=True)
 
 
 class TradingControlServiceServicer:
@@ -66,8 +81,9 @@ class TradingControlServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HaltTrading(self, request, context):
-        """Stops this user's trading at once: pending actions are rejected, nothing is sent any more.
-        Halting what is halted succeeds.
+        """Stops this user's trading at once: pending actions are rejected, nothing is sent any more, and
+        resting orders that could add to exposure are cancelled, again and again until none is left.
+        Orders that protect a position stay unless asked for. Halting what is halted succeeds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,6 +93,32 @@ class TradingControlServiceServicer:
         """Lets trading go on. The confirmation grant binds the action id "trading:resume" and, as its
         hash, the etag of the state the person saw; another etag is ABORTED, CONFIRMATION_MISMATCH.
         FAILED_PRECONDITION, TRADING_HALTED while the installation itself is halted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunManualAction(self, request, context):
+        """Makes a pending action of what a person filled in by hand (tier MANUAL_ONLY: withdrawals, sends
+        to an address). Nothing moves: ConfirmAction executes it. A gate that refuses answers with a
+        denial. NOT_FOUND for a tool that is no manual one, INVALID_ARGUMENT for its arguments.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveOperation(self, request, context):
+        """A person settles an operation of which nobody has known for 24 hours what became of it, with
+        their evidence. Its hold is released; facts that the venue tells later are booked all the same.
+        NOT_FOUND for a foreign one, FAILED_PRECONDITION, OPERATION_NOT_STUCK before that.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdoptBooks(self, request, context):
+        """A person has looked at books that were restored or copied and wants to go on with them: ends the
+        halt of the installation that such books start with. Harmless otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,6 +141,21 @@ def add_TradingControlServiceServicer_to_server(servicer, server):
                     servicer.ResumeTrading,
                     request_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingRequest.FromString,
                     response_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingResponse.SerializeToString,
+            ),
+            'RunManualAction': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunManualAction,
+                    request_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionRequest.FromString,
+                    response_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionResponse.SerializeToString,
+            ),
+            'ResolveOperation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveOperation,
+                    request_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationRequest.FromString,
+                    response_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationResponse.SerializeToString,
+            ),
+            'AdoptBooks': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdoptBooks,
+                    request_deserializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksRequest.FromString,
+                    response_serializer=minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -184,6 +241,87 @@ class TradingControlService:
             '/minara.tools.v1.TradingControlService/ResumeTrading',
             minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingRequest.SerializeToString,
             minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResumeTradingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunManualAction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.tools.v1.TradingControlService/RunManualAction',
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionRequest.SerializeToString,
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.RunManualActionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveOperation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.tools.v1.TradingControlService/ResolveOperation',
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationRequest.SerializeToString,
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.ResolveOperationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdoptBooks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.tools.v1.TradingControlService/AdoptBooks',
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksRequest.SerializeToString,
+            minara_dot_tools_dot_v1_dot_trading__control__service__pb2.AdoptBooksResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,13 +38,28 @@ class TradingControlServiceStub:
     GetTradingState: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.GetTradingStateRequest, _trading_control_service_pb2.GetTradingStateResponse]
     """The state that holds for this user."""
     HaltTrading: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.HaltTradingRequest, _trading_control_service_pb2.HaltTradingResponse]
-    """Stops this user's trading at once: pending actions are rejected, nothing is sent any more.
-    Halting what is halted succeeds.
+    """Stops this user's trading at once: pending actions are rejected, nothing is sent any more, and
+    resting orders that could add to exposure are cancelled, again and again until none is left.
+    Orders that protect a position stay unless asked for. Halting what is halted succeeds.
     """
     ResumeTrading: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.ResumeTradingRequest, _trading_control_service_pb2.ResumeTradingResponse]
     """Lets trading go on. The confirmation grant binds the action id "trading:resume" and, as its
     hash, the etag of the state the person saw; another etag is ABORTED, CONFIRMATION_MISMATCH.
     FAILED_PRECONDITION, TRADING_HALTED while the installation itself is halted.
+    """
+    RunManualAction: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.RunManualActionRequest, _trading_control_service_pb2.RunManualActionResponse]
+    """Makes a pending action of what a person filled in by hand (tier MANUAL_ONLY: withdrawals, sends
+    to an address). Nothing moves: ConfirmAction executes it. A gate that refuses answers with a
+    denial. NOT_FOUND for a tool that is no manual one, INVALID_ARGUMENT for its arguments.
+    """
+    ResolveOperation: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.ResolveOperationRequest, _trading_control_service_pb2.ResolveOperationResponse]
+    """A person settles an operation of which nobody has known for 24 hours what became of it, with
+    their evidence. Its hold is released; facts that the venue tells later are booked all the same.
+    NOT_FOUND for a foreign one, FAILED_PRECONDITION, OPERATION_NOT_STUCK before that.
+    """
+    AdoptBooks: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.AdoptBooksRequest, _trading_control_service_pb2.AdoptBooksResponse]
+    """A person has looked at books that were restored or copied and wants to go on with them: ends the
+    halt of the installation that such books start with. Harmless otherwise.
     """
 
 @_typing.type_check_only
@@ -57,13 +72,28 @@ class TradingControlServiceAsyncStub(TradingControlServiceStub):
     GetTradingState: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.GetTradingStateRequest, _trading_control_service_pb2.GetTradingStateResponse]  # type: ignore[assignment]
     """The state that holds for this user."""
     HaltTrading: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.HaltTradingRequest, _trading_control_service_pb2.HaltTradingResponse]  # type: ignore[assignment]
-    """Stops this user's trading at once: pending actions are rejected, nothing is sent any more.
-    Halting what is halted succeeds.
+    """Stops this user's trading at once: pending actions are rejected, nothing is sent any more, and
+    resting orders that could add to exposure are cancelled, again and again until none is left.
+    Orders that protect a position stay unless asked for. Halting what is halted succeeds.
     """
     ResumeTrading: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.ResumeTradingRequest, _trading_control_service_pb2.ResumeTradingResponse]  # type: ignore[assignment]
     """Lets trading go on. The confirmation grant binds the action id "trading:resume" and, as its
     hash, the etag of the state the person saw; another etag is ABORTED, CONFIRMATION_MISMATCH.
     FAILED_PRECONDITION, TRADING_HALTED while the installation itself is halted.
+    """
+    RunManualAction: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.RunManualActionRequest, _trading_control_service_pb2.RunManualActionResponse]  # type: ignore[assignment]
+    """Makes a pending action of what a person filled in by hand (tier MANUAL_ONLY: withdrawals, sends
+    to an address). Nothing moves: ConfirmAction executes it. A gate that refuses answers with a
+    denial. NOT_FOUND for a tool that is no manual one, INVALID_ARGUMENT for its arguments.
+    """
+    ResolveOperation: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.ResolveOperationRequest, _trading_control_service_pb2.ResolveOperationResponse]  # type: ignore[assignment]
+    """A person settles an operation of which nobody has known for 24 hours what became of it, with
+    their evidence. Its hold is released; facts that the venue tells later are booked all the same.
+    NOT_FOUND for a foreign one, FAILED_PRECONDITION, OPERATION_NOT_STUCK before that.
+    """
+    AdoptBooks: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.AdoptBooksRequest, _trading_control_service_pb2.AdoptBooksResponse]  # type: ignore[assignment]
+    """A person has looked at books that were restored or copied and wants to go on with them: ends the
+    halt of the installation that such books start with. Harmless otherwise.
     """
 
 class TradingControlServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -85,8 +115,9 @@ class TradingControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trading_control_service_pb2.HaltTradingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trading_control_service_pb2.HaltTradingResponse, _abc.Awaitable[_trading_control_service_pb2.HaltTradingResponse]]:
-        """Stops this user's trading at once: pending actions are rejected, nothing is sent any more.
-        Halting what is halted succeeds.
+        """Stops this user's trading at once: pending actions are rejected, nothing is sent any more, and
+        resting orders that could add to exposure are cancelled, again and again until none is left.
+        Orders that protect a position stay unless asked for. Halting what is halted succeeds.
         """
 
     @_abc_1.abstractmethod
@@ -98,6 +129,38 @@ class TradingControlServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lets trading go on. The confirmation grant binds the action id "trading:resume" and, as its
         hash, the etag of the state the person saw; another etag is ABORTED, CONFIRMATION_MISMATCH.
         FAILED_PRECONDITION, TRADING_HALTED while the installation itself is halted.
+        """
+
+    @_abc_1.abstractmethod
+    def RunManualAction(
+        self,
+        request: _trading_control_service_pb2.RunManualActionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trading_control_service_pb2.RunManualActionResponse, _abc.Awaitable[_trading_control_service_pb2.RunManualActionResponse]]:
+        """Makes a pending action of what a person filled in by hand (tier MANUAL_ONLY: withdrawals, sends
+        to an address). Nothing moves: ConfirmAction executes it. A gate that refuses answers with a
+        denial. NOT_FOUND for a tool that is no manual one, INVALID_ARGUMENT for its arguments.
+        """
+
+    @_abc_1.abstractmethod
+    def ResolveOperation(
+        self,
+        request: _trading_control_service_pb2.ResolveOperationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trading_control_service_pb2.ResolveOperationResponse, _abc.Awaitable[_trading_control_service_pb2.ResolveOperationResponse]]:
+        """A person settles an operation of which nobody has known for 24 hours what became of it, with
+        their evidence. Its hold is released; facts that the venue tells later are booked all the same.
+        NOT_FOUND for a foreign one, FAILED_PRECONDITION, OPERATION_NOT_STUCK before that.
+        """
+
+    @_abc_1.abstractmethod
+    def AdoptBooks(
+        self,
+        request: _trading_control_service_pb2.AdoptBooksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trading_control_service_pb2.AdoptBooksResponse, _abc.Awaitable[_trading_control_service_pb2.AdoptBooksResponse]]:
+        """A person has looked at books that were restored or copied and wants to go on with them: ends the
+        halt of the installation that such books start with. Harmless otherwise.
         """
 
 def add_TradingControlServiceServicer_to_server(servicer: TradingControlServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -122,6 +122,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The service does not offer this method."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 49
     """A bug. metadata: reference_id, to be looked up in the log."""
+    ERROR_REASON_LIMIT_INVALID: _ErrorReason.ValueType  # 50
+    """Not a value that this limit may have. metadata: limit, highest."""
+    ERROR_REASON_ADDRESS_INVALID: _ErrorReason.ValueType  # 51
+    """Not an address of that chain, or a chain nobody knows. metadata: field."""
+    ERROR_REASON_ADDRESS_LOOKALIKE: _ErrorReason.ValueType  # 52
+    """Made to look like an address of the book. metadata: known."""
+    ERROR_REASON_ADDRESS_NOT_FOUND: _ErrorReason.ValueType  # 53
+    """No such entry of this user's address book."""
+    ERROR_REASON_OPERATION_NOT_STUCK: _ErrorReason.ValueType  # 54
+    """The venue is still being asked what became of it; a person need not settle it yet."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a service refused a call. `google.rpc.ErrorInfo.reason` is the name without the prefix, its
@@ -228,6 +238,16 @@ ERROR_REASON_UNIMPLEMENTED: ErrorReason.ValueType  # 48
 """The service does not offer this method."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 49
 """A bug. metadata: reference_id, to be looked up in the log."""
+ERROR_REASON_LIMIT_INVALID: ErrorReason.ValueType  # 50
+"""Not a value that this limit may have. metadata: limit, highest."""
+ERROR_REASON_ADDRESS_INVALID: ErrorReason.ValueType  # 51
+"""Not an address of that chain, or a chain nobody knows. metadata: field."""
+ERROR_REASON_ADDRESS_LOOKALIKE: ErrorReason.ValueType  # 52
+"""Made to look like an address of the book. metadata: known."""
+ERROR_REASON_ADDRESS_NOT_FOUND: ErrorReason.ValueType  # 53
+"""No such entry of this user's address book."""
+ERROR_REASON_OPERATION_NOT_STUCK: ErrorReason.ValueType  # 54
+"""The venue is still being asked what became of it; a person need not settle it yet."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _DenialReason:
@@ -239,111 +259,145 @@ class _DenialReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DenialRe
     DENIAL_REASON_UNSPECIFIED: _DenialReason.ValueType  # 0
     """Never sent."""
     DENIAL_REASON_NOTIONAL_EXCEEDS_MAX: _DenialReason.ValueType  # 1
-    """Over the cap per move. metadata: limit, value, change."""
+    """Over the cap per move. metadata: limit, value, needed, change."""
     DENIAL_REASON_DAILY_CAP_REACHED: _DenialReason.ValueType  # 2
-    """Over the cap per 24 h. metadata: limit, value, change."""
+    """Over the cap per 24 hours, in USD or in moves. metadata: limit, value, needed, change."""
     DENIAL_REASON_RECIPIENT_NEW_LIMIT: _DenialReason.ValueType  # 3
-    """First transfer to a new recipient over its cap. metadata: limit, value."""
+    """The first transfer to a recipient is over its cap. metadata: limit, value, needed, change."""
     DENIAL_REASON_BALANCE_INSUFFICIENT: _DenialReason.ValueType  # 4
-    """Not enough free balance. metadata: asset, available, needed."""
+    """Not enough free balance for this one move. metadata: asset, available, needed."""
     DENIAL_REASON_BALANCE_INSUFFICIENT_CUMULATIVE: _DenialReason.ValueType  # 5
-    """Not enough beside what is held already. metadata: asset, available, held, needed."""
+    """Enough for this move alone, not beside the previews that wait. metadata: asset, available,
+    needed, pending.
+    """
     DENIAL_REASON_MARGIN_INSUFFICIENT: _DenialReason.ValueType  # 6
     """Not enough margin. metadata: available, needed."""
     DENIAL_REASON_EQUITY_UNKNOWN: _DenialReason.ValueType  # 7
-    """Too much of the equity has no price. metadata: assets."""
+    """More than 5 % of the account has no price, so its size is not known. metadata: assets."""
     DENIAL_REASON_QUANTITY_ROUNDS_TO_ZERO: _DenialReason.ValueType  # 8
-    """The quantity is below one increment. metadata: quantity, increment."""
+    """Less than one step of what can be moved. metadata: quantity, increment."""
     DENIAL_REASON_QUANTITY_BELOW_MIN: _DenialReason.ValueType  # 9
-    """Below the venue's minimum. metadata: value, minimum."""
+    """Below the venue's minimum, in quantity or in value. metadata: value, minimum, asset."""
     DENIAL_REASON_PRICE_PRECISION: _DenialReason.ValueType  # 10
-    """The price has more digits than the venue takes. metadata: price, increment."""
+    """The price is not positive or no whole number of the venue's steps. metadata: price,
+    increment.
+    """
     DENIAL_REASON_PRICE_UNAVAILABLE: _DenialReason.ValueType  # 11
     """No usable price. metadata: instrument."""
     DENIAL_REASON_LEVERAGE_EXCEEDS_CAP: _DenialReason.ValueType  # 12
-    """Too much leverage. metadata: leverage, cap."""
+    """More leverage than the person's cap. metadata: limit, value, needed, change."""
     DENIAL_REASON_REDUCE_ONLY_INCREASES: _DenialReason.ValueType  # 13
-    """A reduce-only order would grow or flip the position."""
+    """A reduce-only order would grow or flip a position. metadata: instrument."""
     DENIAL_REASON_POSITION_CONCENTRATION: _DenialReason.ValueType  # 14
-    """Too much in one asset. metadata: asset, share, limit."""
+    """Too much of the account would be in one asset. metadata: asset, share, limit, position,
+    equity.
+    """
     DENIAL_REASON_TOKEN_UNVERIFIED: _DenialReason.ValueType  # 15
-    """The token is on no list and its report is incomplete. metadata: token."""
+    """On no list, and nothing else vouches for it. metadata: token, instrument."""
     DENIAL_REASON_TOKEN_HONEYPOT: _DenialReason.ValueType  # 16
-    """The token cannot be sold. metadata: token."""
+    """It can be bought and not sold. metadata: token."""
     DENIAL_REASON_TOKEN_AMBIGUOUS: _DenialReason.ValueType  # 17
     """The symbol names several tokens, or none. metadata: symbol, candidates."""
     DENIAL_REASON_ADDRESS_INVALID: _DenialReason.ValueType  # 18
-    """Not an address of that chain. metadata: address."""
+    """Not an address of that chain, or no account of one's own. metadata: address, expected."""
     DENIAL_REASON_ADDRESS_LOOKALIKE: _DenialReason.ValueType  # 19
-    """Resembles a known address. metadata: address, known."""
+    """Not known, and made to look like an address that is. metadata: address, known."""
     DENIAL_REASON_CHAIN_UNSPECIFIED: _DenialReason.ValueType  # 20
-    """Several chains are possible. metadata: chains."""
+    """Several chains are possible and none was said. metadata: asset, chains."""
     DENIAL_REASON_CHAIN_MISMATCH: _DenialReason.ValueType  # 21
-    """The address belongs to another chain. metadata: chain."""
+    """The asset does not leave by that chain, or the address belongs to another one. metadata:
+    chain, chains.
+    """
     DENIAL_REASON_SLIPPAGE_EXCEEDED: _DenialReason.ValueType  # 22
-    """The price moved past the bound of the preview. metadata: bound, price."""
+    """The price is worse now than the preview allowed. metadata: previewed, price, bound."""
     DENIAL_REASON_PRICE_IMPACT_EXCEEDED: _DenialReason.ValueType  # 23
-    """The order moves the price too far. metadata: impact, limit."""
+    """The order's own size would move the price too far. metadata: impact, limit, depth."""
     DENIAL_REASON_QUOTE_STALE: _DenialReason.ValueType  # 24
-    """The quote is too old. metadata: age_seconds."""
+    """The venue's quote is missing or older than 5 seconds. metadata: age_seconds,
+    limit_seconds.
+    """
     DENIAL_REASON_MARKET_CLOSED: _DenialReason.ValueType  # 25
-    """The market is closed."""
+    """The venue does not trade it now. metadata: instrument, venue."""
     DENIAL_REASON_PAIR_LOCKED: _DenialReason.ValueType  # 26
-    """The pair is locked after losses. metadata: until."""
+    """Locked after losses; binds mandates and warns people. metadata: instrument, until."""
     DENIAL_REASON_COOLDOWN_ACTIVE: _DenialReason.ValueType  # 27
-    """Too soon after the last move. metadata: until."""
+    """Too soon after the last move; binds mandates and warns people. metadata: instrument,
+    until.
+    """
     DENIAL_REASON_TRADING_HALTED: _DenialReason.ValueType  # 28
-    """Trading is halted."""
+    """Trading is halted: only cancels, and closing by a person. metadata: state (where known)."""
     DENIAL_REASON_TRADING_REDUCING: _DenialReason.ValueType  # 29
-    """Only exits are taken."""
+    """Only exits are taken. metadata: state (where known)."""
     DENIAL_REASON_AUTOPILOT_ACTIVE: _DenialReason.ValueType  # 30
-    """Autopilot works on that account."""
+    """Autopilot works on that account. metadata: account."""
     DENIAL_REASON_TIER_EXCEEDS_CEILING: _DenialReason.ValueType  # 31
-    """The tool's tier is above the turn's ceiling. metadata: tier, ceiling, say."""
+    """The tier of the tool or the move is above what this turn may use. metadata: tier (where
+    known), ceiling (where known), stage (where known), say (where known).
+    """
     DENIAL_REASON_TOOL_SET_NOT_ALLOWED: _DenialReason.ValueType  # 32
-    """The turn's grant does not hold the tool's set. metadata: tool_set."""
+    """The turn's grant does not hold the tool's set. metadata: tool_set, origin."""
     DENIAL_REASON_TOOL_UNKNOWN: _DenialReason.ValueType  # 33
-    """No such tool. metadata: tool."""
+    """There is no such tool. metadata: tool."""
     DENIAL_REASON_TOOL_UNAVAILABLE: _DenialReason.ValueType  # 34
-    """The tool cannot work here. metadata: tool, needs."""
+    """The tool cannot work here. metadata: needs."""
     DENIAL_REASON_TOOL_NOT_CALLABLE: _DenialReason.ValueType  # 35
-    """Not callable this turn. metadata: tool."""
+    """No active skill makes it callable in this turn. metadata: tool."""
     DENIAL_REASON_ARGUMENTS_INVALID: _DenialReason.ValueType  # 36
-    """The arguments do not fit the schema. metadata: field."""
+    """The arguments do not fit the schema. metadata: field (where known)."""
     DENIAL_REASON_ANALYSIS_TRADE_BOUNDARY: _DenialReason.ValueType  # 37
-    """The turn read text from outside; it may preview but not confirm."""
+    """The turn read text from outside; it may preview and not confirm. metadata: read."""
     DENIAL_REASON_INTENT_MISMATCH: _DenialReason.ValueType  # 38
-    """The call contradicts its intent or the person's words. metadata: field, said, called."""
+    """The call contradicts its own intent or the person's words. metadata: field, source (where
+    known).
+    """
     DENIAL_REASON_MANUAL_ONLY: _DenialReason.ValueType  # 39
-    """A person does this by hand."""
+    """A person does this by hand, never a model."""
     DENIAL_REASON_GRANT_INVALID: _DenialReason.ValueType  # 40
-    """The grant is genuine but does not cover the call. metadata: field."""
+    """The grant is genuine and does not cover the call. metadata: turn_id (where known)."""
     DENIAL_REASON_MANDATE_EXCEEDED: _DenialReason.ValueType  # 41
-    """Outside the mandate. metadata: limit, value."""
+    """Outside the mandate: an amount, a bound, or its end. metadata: limit, value, needed."""
     DENIAL_REASON_CONFIRMATION_MISMATCH: _DenialReason.ValueType  # 42
-    """The confirmation is for another action or hash."""
+    """The confirmation is for another action, hash or configuration."""
     DENIAL_REASON_CONFIRMATION_EXPIRED: _DenialReason.ValueType  # 43
     """The preview's time is over."""
     DENIAL_REASON_CONFIRMATION_USED: _DenialReason.ValueType  # 44
-    """Decided before."""
+    """It was decided before."""
     DENIAL_REASON_POSSIBLE_DUPLICATE: _DenialReason.ValueType  # 45
     """Equals a move of the last minutes."""
     DENIAL_REASON_OPERATION_ARGUMENTS_CHANGED: _DenialReason.ValueType  # 46
-    """The operation exists with other arguments."""
+    """The same call exists with other arguments. metadata: tool_call_id (where known)."""
     DENIAL_REASON_BUDGET_EXCEEDED: _DenialReason.ValueType  # 47
-    """The turn's budget is used up. metadata: budget."""
+    """The turn's budget is used up. metadata: budget, limit."""
     DENIAL_REASON_RATE_LIMITED: _DenialReason.ValueType  # 48
-    """Too many calls."""
+    """Too many moves were sent in a minute, or too many wait that nobody asked for. metadata:
+    limit, value (where known), needed (where known), change (where known).
+    """
     DENIAL_REASON_HOOK_FAILED: _DenialReason.ValueType  # 49
-    """A gate broke; a broken gate denies. metadata: gate, reference_id."""
+    """A gate broke; a broken gate denies. metadata: reference_id."""
     DENIAL_REASON_EPOCH_STALE: _DenialReason.ValueType  # 50
     """A newer writer owns the session."""
     DENIAL_REASON_CLOCK_SKEW: _DenialReason.ValueType  # 51
-    """The database's clock ran back."""
+    """The database's clock ran back. metadata: time, latest."""
     DENIAL_REASON_URL_NOT_SEEN: _DenialReason.ValueType  # 52
-    """The URL stands in no message, result or page of this session."""
+    """The URL stands in no message, result or page of this session. metadata: url (where known)."""
     DENIAL_REASON_CONFIRMATION_REQUIRED: _DenialReason.ValueType  # 53
-    """The content needs a person's yes, and this origin has none to ask."""
+    """It needs a person's yes, and this origin has nobody to ask. metadata: origin."""
+    DENIAL_REASON_QUANTITY_PRECISION: _DenialReason.ValueType  # 54
+    """No whole number of the venue's steps, or counted in another unit than it takes. metadata:
+    quantity, increment.
+    """
+    DENIAL_REASON_QUANTITY_ABOVE_MAX: _DenialReason.ValueType  # 55
+    """Above the venue's maximum for one order, in quantity or in value. metadata: value,
+    maximum, asset.
+    """
+    DENIAL_REASON_PRICE_OUT_OF_RANGE: _DenialReason.ValueType  # 56
+    """The limit price is more than half worse than the market: a slip of the finger. metadata:
+    price, market, limit.
+    """
+    DENIAL_REASON_ADDRESS_NOT_USABLE: _DenialReason.ValueType  # 57
+    """An address in its first 24 hours in the book. metadata: address, until."""
+    DENIAL_REASON_MEMO_MISSING: _DenialReason.ValueType  # 58
+    """The chain needs a memo or tag. metadata: chain."""
 
 class DenialReason(_DenialReason, metaclass=_DenialReasonEnumTypeWrapper):
     """Why one of our gates refused a tool call; the tool did not run."""
@@ -351,109 +405,143 @@ class DenialReason(_DenialReason, metaclass=_DenialReasonEnumTypeWrapper):
 DENIAL_REASON_UNSPECIFIED: DenialReason.ValueType  # 0
 """Never sent."""
 DENIAL_REASON_NOTIONAL_EXCEEDS_MAX: DenialReason.ValueType  # 1
-"""Over the cap per move. metadata: limit, value, change."""
+"""Over the cap per move. metadata: limit, value, needed, change."""
 DENIAL_REASON_DAILY_CAP_REACHED: DenialReason.ValueType  # 2
-"""Over the cap per 24 h. metadata: limit, value, change."""
+"""Over the cap per 24 hours, in USD or in moves. metadata: limit, value, needed, change."""
 DENIAL_REASON_RECIPIENT_NEW_LIMIT: DenialReason.ValueType  # 3
-"""First transfer to a new recipient over its cap. metadata: limit, value."""
+"""The first transfer to a recipient is over its cap. metadata: limit, value, needed, change."""
 DENIAL_REASON_BALANCE_INSUFFICIENT: DenialReason.ValueType  # 4
-"""Not enough free balance. metadata: asset, available, needed."""
+"""Not enough free balance for this one move. metadata: asset, available, needed."""
 DENIAL_REASON_BALANCE_INSUFFICIENT_CUMULATIVE: DenialReason.ValueType  # 5
-"""Not enough beside what is held already. metadata: asset, available, held, needed."""
+"""Enough for this move alone, not beside the previews that wait. metadata: asset, available,
+needed, pending.
+"""
 DENIAL_REASON_MARGIN_INSUFFICIENT: DenialReason.ValueType  # 6
 """Not enough margin. metadata: available, needed."""
 DENIAL_REASON_EQUITY_UNKNOWN: DenialReason.ValueType  # 7
-"""Too much of the equity has no price. metadata: assets."""
+"""More than 5 % of the account has no price, so its size is not known. metadata: assets."""
 DENIAL_REASON_QUANTITY_ROUNDS_TO_ZERO: DenialReason.ValueType  # 8
-"""The quantity is below one increment. metadata: quantity, increment."""
+"""Less than one step of what can be moved. metadata: quantity, increment."""
 DENIAL_REASON_QUANTITY_BELOW_MIN: DenialReason.ValueType  # 9
-"""Below the venue's minimum. metadata: value, minimum."""
+"""Below the venue's minimum, in quantity or in value. metadata: value, minimum, asset."""
 DENIAL_REASON_PRICE_PRECISION: DenialReason.ValueType  # 10
-"""The price has more digits than the venue takes. metadata: price, increment."""
+"""The price is not positive or no whole number of the venue's steps. metadata: price,
+increment.
+"""
 DENIAL_REASON_PRICE_UNAVAILABLE: DenialReason.ValueType  # 11
 """No usable price. metadata: instrument."""
 DENIAL_REASON_LEVERAGE_EXCEEDS_CAP: DenialReason.ValueType  # 12
-"""Too much leverage. metadata: leverage, cap."""
+"""More leverage than the person's cap. metadata: limit, value, needed, change."""
 DENIAL_REASON_REDUCE_ONLY_INCREASES: DenialReason.ValueType  # 13
-"""A reduce-only order would grow or flip the position."""
+"""A reduce-only order would grow or flip a position. metadata: instrument."""
 DENIAL_REASON_POSITION_CONCENTRATION: DenialReason.ValueType  # 14
-"""Too much in one asset. metadata: asset, share, limit."""
+"""Too much of the account would be in one asset. metadata: asset, share, limit, position,
+equity.
+"""
 DENIAL_REASON_TOKEN_UNVERIFIED: DenialReason.ValueType  # 15
-"""The token is on no list and its report is incomplete. metadata: token."""
+"""On no list, and nothing else vouches for it. metadata: token, instrument."""
 DENIAL_REASON_TOKEN_HONEYPOT: DenialReason.ValueType  # 16
-"""The token cannot be sold. metadata: token."""
+"""It can be bought and not sold. metadata: token."""
 DENIAL_REASON_TOKEN_AMBIGUOUS: DenialReason.ValueType  # 17
 """The symbol names several tokens, or none. metadata: symbol, candidates."""
 DENIAL_REASON_ADDRESS_INVALID: DenialReason.ValueType  # 18
-"""Not an address of that chain. metadata: address."""
+"""Not an address of that chain, or no account of one's own. metadata: address, expected."""
 DENIAL_REASON_ADDRESS_LOOKALIKE: DenialReason.ValueType  # 19
-"""Resembles a known address. metadata: address, known."""
+"""Not known, and made to look like an address that is. metadata: address, known."""
 DENIAL_REASON_CHAIN_UNSPECIFIED: DenialReason.ValueType  # 20
-"""Several chains are possible. metadata: chains."""
+"""Several chains are possible and none was said. metadata: asset, chains."""
 DENIAL_REASON_CHAIN_MISMATCH: DenialReason.ValueType  # 21
-"""The address belongs to another chain. metadata: chain."""
+"""The asset does not leave by that chain, or the address belongs to another one. metadata:
+chain, chains.
+"""
 DENIAL_REASON_SLIPPAGE_EXCEEDED: DenialReason.ValueType  # 22
-"""The price moved past the bound of the preview. metadata: bound, price."""
+"""The price is worse now than the preview allowed. metadata: previewed, price, bound."""
 DENIAL_REASON_PRICE_IMPACT_EXCEEDED: DenialReason.ValueType  # 23
-"""The order moves the price too far. metadata: impact, limit."""
+"""The order's own size would move the price too far. metadata: impact, limit, depth."""
 DENIAL_REASON_QUOTE_STALE: DenialReason.ValueType  # 24
-"""The quote is too old. metadata: age_seconds."""
+"""The venue's quote is missing or older than 5 seconds. metadata: age_seconds,
+limit_seconds.
+"""
 DENIAL_REASON_MARKET_CLOSED: DenialReason.ValueType  # 25
-"""The market is closed."""
+"""The venue does not trade it now. metadata: instrument, venue."""
 DENIAL_REASON_PAIR_LOCKED: DenialReason.ValueType  # 26
-"""The pair is locked after losses. metadata: until."""
+"""Locked after losses; binds mandates and warns people. metadata: instrument, until."""
 DENIAL_REASON_COOLDOWN_ACTIVE: DenialReason.ValueType  # 27
-"""Too soon after the last move. metadata: until."""
+"""Too soon after the last move; binds mandates and warns people. metadata: instrument,
+until.
+"""
 DENIAL_REASON_TRADING_HALTED: DenialReason.ValueType  # 28
-"""Trading is halted."""
+"""Trading is halted: only cancels, and closing by a person. metadata: state (where known)."""
 DENIAL_REASON_TRADING_REDUCING: DenialReason.ValueType  # 29
-"""Only exits are taken."""
+"""Only exits are taken. metadata: state (where known)."""
 DENIAL_REASON_AUTOPILOT_ACTIVE: DenialReason.ValueType  # 30
-"""Autopilot works on that account."""
+"""Autopilot works on that account. metadata: account."""
 DENIAL_REASON_TIER_EXCEEDS_CEILING: DenialReason.ValueType  # 31
-"""The tool's tier is above the turn's ceiling. metadata: tier, ceiling, say."""
+"""The tier of the tool or the move is above what this turn may use. metadata: tier (where
+known), ceiling (where known), stage (where known), say (where known).
+"""
 DENIAL_REASON_TOOL_SET_NOT_ALLOWED: DenialReason.ValueType  # 32
-"""The turn's grant does not hold the tool's set. metadata: tool_set."""
+"""The turn's grant does not hold the tool's set. metadata: tool_set, origin."""
 DENIAL_REASON_TOOL_UNKNOWN: DenialReason.ValueType  # 33
-"""No such tool. metadata: tool."""
+"""There is no such tool. metadata: tool."""
 DENIAL_REASON_TOOL_UNAVAILABLE: DenialReason.ValueType  # 34
-"""The tool cannot work here. metadata: tool, needs."""
+"""The tool cannot work here. metadata: needs."""
 DENIAL_REASON_TOOL_NOT_CALLABLE: DenialReason.ValueType  # 35
-"""Not callable this turn. metadata: tool."""
+"""No active skill makes it callable in this turn. metadata: tool."""
 DENIAL_REASON_ARGUMENTS_INVALID: DenialReason.ValueType  # 36
-"""The arguments do not fit the schema. metadata: field."""
+"""The arguments do not fit the schema. metadata: field (where known)."""
 DENIAL_REASON_ANALYSIS_TRADE_BOUNDARY: DenialReason.ValueType  # 37
-"""The turn read text from outside; it may preview but not confirm."""
+"""The turn read text from outside; it may preview and not confirm. metadata: read."""
 DENIAL_REASON_INTENT_MISMATCH: DenialReason.ValueType  # 38
-"""The call contradicts its intent or the person's words. metadata: field, said, called."""
+"""The call contradicts its own intent or the person's words. metadata: field, source (where
+known).
+"""
 DENIAL_REASON_MANUAL_ONLY: DenialReason.ValueType  # 39
-"""A person does this by hand."""
+"""A person does this by hand, never a model."""
 DENIAL_REASON_GRANT_INVALID: DenialReason.ValueType  # 40
-"""The grant is genuine but does not cover the call. metadata: field."""
+"""The grant is genuine and does not cover the call. metadata: turn_id (where known)."""
 DENIAL_REASON_MANDATE_EXCEEDED: DenialReason.ValueType  # 41
-"""Outside the mandate. metadata: limit, value."""
+"""Outside the mandate: an amount, a bound, or its end. metadata: limit, value, needed."""
 DENIAL_REASON_CONFIRMATION_MISMATCH: DenialReason.ValueType  # 42
-"""The confirmation is for another action or hash."""
+"""The confirmation is for another action, hash or configuration."""
 DENIAL_REASON_CONFIRMATION_EXPIRED: DenialReason.ValueType  # 43
 """The preview's time is over."""
 DENIAL_REASON_CONFIRMATION_USED: DenialReason.ValueType  # 44
-"""Decided before."""
+"""It was decided before."""
 DENIAL_REASON_POSSIBLE_DUPLICATE: DenialReason.ValueType  # 45
 """Equals a move of the last minutes."""
 DENIAL_REASON_OPERATION_ARGUMENTS_CHANGED: DenialReason.ValueType  # 46
-"""The operation exists with other arguments."""
+"""The same call exists with other arguments. metadata: tool_call_id (where known)."""
 DENIAL_REASON_BUDGET_EXCEEDED: DenialReason.ValueType  # 47
-"""The turn's budget is used up. metadata: budget."""
+"""The turn's budget is used up. metadata: budget, limit."""
 DENIAL_REASON_RATE_LIMITED: DenialReason.ValueType  # 48
-"""Too many calls."""
+"""Too many moves were sent in a minute, or too many wait that nobody asked for. metadata:
+limit, value (where known), needed (where known), change (where known).
+"""
 DENIAL_REASON_HOOK_FAILED: DenialReason.ValueType  # 49
-"""A gate broke; a broken gate denies. metadata: gate, reference_id."""
+"""A gate broke; a broken gate denies. metadata: reference_id."""
 DENIAL_REASON_EPOCH_STALE: DenialReason.ValueType  # 50
 """A newer writer owns the session."""
 DENIAL_REASON_CLOCK_SKEW: DenialReason.ValueType  # 51
-"""The database's clock ran back."""
+"""The database's clock ran back. metadata: time, latest."""
 DENIAL_REASON_URL_NOT_SEEN: DenialReason.ValueType  # 52
-"""The URL stands in no message, result or page of this session."""
+"""The URL stands in no message, result or page of this session. metadata: url (where known)."""
 DENIAL_REASON_CONFIRMATION_REQUIRED: DenialReason.ValueType  # 53
-"""The content needs a person's yes, and this origin has none to ask."""
+"""It needs a person's yes, and this origin has nobody to ask. metadata: origin."""
+DENIAL_REASON_QUANTITY_PRECISION: DenialReason.ValueType  # 54
+"""No whole number of the venue's steps, or counted in another unit than it takes. metadata:
+quantity, increment.
+"""
+DENIAL_REASON_QUANTITY_ABOVE_MAX: DenialReason.ValueType  # 55
+"""Above the venue's maximum for one order, in quantity or in value. metadata: value,
+maximum, asset.
+"""
+DENIAL_REASON_PRICE_OUT_OF_RANGE: DenialReason.ValueType  # 56
+"""The limit price is more than half worse than the market: a slip of the finger. metadata:
+price, market, limit.
+"""
+DENIAL_REASON_ADDRESS_NOT_USABLE: DenialReason.ValueType  # 57
+"""An address in its first 24 hours in the book. metadata: address, until."""
+DENIAL_REASON_MEMO_MISSING: DenialReason.ValueType  # 58
+"""The chain needs a memo or tag. metadata: chain."""
 Global___DenialReason: _TypeAlias = DenialReason  # noqa: Y015
