@@ -1,40 +1,40 @@
-"""A process that dies while it confirms: looked up at the next start, never sent again."""
+"""A process that dies or is held up while it confirms: looked up at the venue, never sent again."""
 
 import asyncio
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from minara_core.actions import ActionState, PlacedOrder, ResolvedOrder
-from minara_core.errors import MinaraError, Unavailable
+from minara_core.actions import ActionState, PendingAction, PlacedOrder, ResolvedOrder
+from minara_core.errors import Unavailable
 from minara_core.failpoints import Failpoint, no_failpoint
-from minara_core.grant import Grant, GrantType
-from minara_core.ids import RandomIds, SessionId, UserId
-from minara_runtime import telemetry
+from minara_core.ids import SessionId
+from minara_core.taxonomy import TradingState
 from minara_runtime.database import Database
 from minara_runtime.process_lease import ProcessLease
-from minara_tools.adapters.call_tracing import CallTracing
-from minara_tools.adapters.sql_actions import SqlActions
-from minara_tools.app.confirm_action import (
-    CONFIRM_PLACED,
-    CONFIRM_RECORDED,
+from minara_tools.app.confirm_action import CONFIRM_REPLY
+from minara_tools.app.execute_move import (
+    CONFIRM_HELD,
+    CONFIRM_INTENT,
     CONFIRM_SENT,
+    CONFIRM_SIGNED,
     FAILPOINTS,
-    PLACE_SECONDS,
-    SEND_WITHIN,
-    ActionDecisions,
-    DecisionRequest,
 )
-from minara_tools.app.settle_actions import PROOF_OF_ABSENCE, ActionSettling
-from minara_tools.domain.registry import ToolRegistry
+from minara_tools.domain.postings import LedgerAccount
+from minara_tools.domain.venue_terms import VenueRequest
 from minara_tools.main import VERSIONS
 from support.clock import FixedClock
 from support.databases import Databases
 from support.grants import Installation, an_installation
-from support.tools.entries import a_move_tool
 from support.tools.house import a_house
-from support.tools.venue import ScriptedVenue, placed
+from support.tools.money import Process, a_money, ledger_of
+from support.tools.venue import FakeVenue, placed
+
+AVAILABLE = (LedgerAccount.AVAILABLE, "USDC")
+HELD = (LedgerAccount.HELD, "USDC")
+NEVER_SENT = {CONFIRM_INTENT, CONFIRM_HELD, CONFIRM_SIGNED, CONFIRM_SENT}
 
 
 class Killed(BaseException):
@@ -52,241 +52,211 @@ class KillAt:
             raise Killed(name)
 
 
-def decisions(
-    database: Database,
-    venue: ScriptedVenue,
-    clock: FixedClock,
-    *,
-    owner: str,
-    failpoint: Failpoint = no_failpoint,
-    place_seconds: float = 5.0,
-) -> tuple[ActionDecisions, ActionSettling]:
-    """One process's decisions and its recovery."""
-    store = SqlActions(database, lambda: False, clock, owner=owner)
-    registry = ToolRegistry((a_move_tool(venue),))
-    tracing = CallTracing(telemetry.disabled())
-    deciding = ActionDecisions(
-        store,
-        registry,
-        venue,
-        clock=clock,
-        tracing=tracing,
-        failpoint=failpoint,
-        place_seconds=place_seconds,
-    )
-    settling = ActionSettling(store, deciding, registry, venue, clock=clock, tracing=tracing)
-    return deciding, settling
+class Scene:
+    """One pending action, one venue, and as many processes as a test wants."""
 
+    def __init__(
+        self, databases: Databases, url: str, data_dir: Path, installation: Installation
+    ) -> None:
+        self.clock: FixedClock = installation.clock
+        self.venue = FakeVenue(clock=self.clock, name="paper")
+        self._databases, self._url, self._data_dir = databases, url, data_dir
+        self._installation = installation
 
-def a_confirmation(action_id: str, action_hash: str, clock: FixedClock) -> Grant:
-    return Grant(
-        grant_type=GrantType.CONFIRMATION,
-        issuer="gateway-confirmation",
-        audience="minara",
-        subject="local",
-        grant_id="grant-1",
-        issue_time=clock.now(),
-        expire_time=clock.now() + timedelta(seconds=60),
-        pending_action_id=action_id,
-        action_hash=action_hash,
-        decision="confirm",
-    )
+    async def pending(self) -> PendingAction:
+        async with a_house(
+            self.database(), self._data_dir, venue=self.venue, installation=self._installation
+        ) as house:
+            return await house.pending()
+
+    def database(self) -> Database:
+        return self._databases.reopen(self._url)
+
+    async def process(
+        self, owner: str = "own", *, failpoint: Failpoint = no_failpoint, send_seconds: float = 5.0
+    ) -> Process:
+        database = self.database()
+        money = await a_money(
+            database,
+            self._data_dir,
+            self.venue,
+            self.clock,
+            owner=owner,
+            failpoint=failpoint,
+            send_seconds=send_seconds,
+        )
+        return Process(money, self.clock, database)
 
 
 @pytest.fixture
-def installation() -> Installation:
-    return an_installation()
+async def scene(databases: Databases, tmp_path: Path) -> Scene:
+    return Scene(databases, await databases.url(VERSIONS), tmp_path, an_installation())
 
 
-@pytest.mark.parametrize("point", FAILPOINTS)
-async def test_a_kill_at_any_point_of_a_confirmation_sends_at_most_one_order(
-    databases: Databases, tmp_path: Path, installation: Installation, point: str
+@pytest.mark.parametrize("point", [*FAILPOINTS, CONFIRM_REPLY])
+async def test_a_kill_at_any_point_sends_at_most_one_order_and_the_books_agree(
+    scene: Scene, point: str
 ) -> None:
-    url = await databases.url(VERSIONS)
-    venue, clock = ScriptedVenue(), installation.clock
-    async with a_house(
-        databases.reopen(url), tmp_path, venue=venue, installation=installation
-    ) as house:
-        action = await house.pending()
-    request = DecisionRequest(
-        pending_action_id=action.pending_action_id, action_hash=action.action_hash
-    )
-    grant = a_confirmation(action.pending_action_id, action.action_hash, clock)
-
+    action = await scene.pending()
     killer = KillAt(point)
-    first = databases.reopen(url)
-    dying, _ = decisions(first, venue, clock, owner="first", failpoint=killer)
+    dying = await scene.process("first", failpoint=killer)
     with pytest.raises(Killed):
-        await dying.confirm(grant, request)
+        await dying.confirm(action)
     assert killer.hit == [point]
 
-    second = databases.reopen(url)
-    await ProcessLease(second, owner="second").begin()
-    living, settling = decisions(second, venue, clock, owner="second")
-    await settling.settle()
-    if point == CONFIRM_SENT and second.dialect == "postgresql":
-        store = SqlActions(second, lambda: False, clock, owner="second")
-        left = await store.find(action.pending_action_id, UserId("local"))
-        assert left.state is ActionState.EXECUTING  # its sender may only be held up
-        clock.advance(PROOF_OF_ABSENCE)
-        await settling.settle()
-    expected = {
-        CONFIRM_SENT: ActionState.VOIDED,
-        CONFIRM_PLACED: ActionState.DONE,
-        CONFIRM_RECORDED: ActionState.DONE,
-    }[point]
-    recovered = await living.confirm(grant, request)
-    assert recovered.state is expected
-    assert len(venue.sent) == (0 if point == CONFIRM_SENT else 1)
-    await settling.settle()
-    assert await living.confirm(grant, request) == recovered
+    living = await scene.process("second")
+    await living.prove_absence()
+    left = await living.stored(action)
+    is_pending = point == CONFIRM_INTENT
+    is_sent = point not in NEVER_SENT
+    expected = ActionState.DONE if is_sent else ActionState.VOIDED
+    assert left.state is (ActionState.PENDING if is_pending else expected)
+    assert len(scene.venue.sent) == is_sent
+    standing = await ledger_of(living.money).standing(action.user_id, "paper", "paper-local")
+    venue = {one.asset: one.available for one in await scene.venue.balances("paper-local")}
+    assert standing.balances[AVAILABLE] == venue["USDC"]
+    assert standing.balances.get(HELD, Decimal(0)) == 0
+    assert await living.faults() == ()
 
 
-async def test_a_process_that_was_held_up_before_it_sent_sends_nothing(
-    databases: Databases, tmp_path: Path, installation: Installation
+async def test_a_held_operation_of_a_dead_process_is_void_at_once(scene: Scene) -> None:
+    action = await scene.pending()
+    dying = await scene.process("first", failpoint=KillAt(CONFIRM_SIGNED))
+    with pytest.raises(Killed):
+        await dying.confirm(action)
+    living = await scene.process("second")
+    await living.settle()
+    assert (await living.stored(action)).state is ActionState.VOIDED
+
+
+async def test_who_was_held_up_before_the_send_finds_the_operation_void_and_sends_nothing(
+    scene: Scene,
 ) -> None:
-    venue, clock = ScriptedVenue(), installation.clock
-    url = await databases.url(VERSIONS)
-    async with a_house(
-        databases.reopen(url), tmp_path, venue=venue, installation=installation
-    ) as house:
-        action = await house.pending()
-    request = DecisionRequest(
-        pending_action_id=action.pending_action_id, action_hash=action.action_hash
-    )
-    grant = a_confirmation(action.pending_action_id, action.action_hash, clock)
+    action = await scene.pending()
+    waiting, going_on = asyncio.Event(), asyncio.Event()
+    first = await scene.process("first")
+    prepare = scene.venue.prepare
+
+    async def held_up(order: ResolvedOrder, client_order_id: str) -> VenueRequest:
+        waiting.set()
+        await going_on.wait()
+        return await prepare(order, client_order_id)
+
+    scene.venue.prepare = held_up
+    confirming = asyncio.ensure_future(first.confirm(action))
+    await waiting.wait()
+    other = await scene.process("second")
+    await other.settle()
+    going_on.set()
+    assert (await confirming).state is ActionState.VOIDED
+    assert scene.venue.sent == []
+
+
+async def test_who_was_held_up_after_the_send_was_recorded_sends_nothing_too_late(
+    scene: Scene,
+) -> None:
+    action = await scene.pending()
 
     def hold_up(name: str) -> None:
         if name == CONFIRM_SENT:
-            clock.advance(SEND_WITHIN + timedelta(seconds=1))
+            scene.clock.advance(timedelta(seconds=6))
 
-    deciding, _ = decisions(databases.reopen(url), venue, clock, owner="own", failpoint=hold_up)
-    voided = await deciding.confirm(grant, request)
-    assert voided.state is ActionState.VOIDED
-    assert voided.outcome is not None
-    assert voided.outcome.reason == "NOTHING_SENT"
-    assert venue.sent == []
-
-
-def test_absence_is_proven_only_when_no_sender_can_still_send() -> None:
-    assert timedelta(seconds=PLACE_SECONDS) + SEND_WITHIN < PROOF_OF_ABSENCE
+    process = await scene.process(failpoint=hold_up)
+    void = await process.confirm(action)
+    assert void.state is ActionState.VOIDED
+    assert void.outcome is not None
+    assert void.outcome.reason == "REQUEST_EXPIRED"
+    assert scene.venue.sent == []
 
 
-async def test_another_living_process_is_left_to_settle_its_own(
-    databases: Databases, tmp_path: Path, installation: Installation
-) -> None:
-    url = await databases.url(VERSIONS)
-    venue, clock = ScriptedVenue(), installation.clock
-    async with a_house(
-        databases.reopen(url), tmp_path, venue=venue, installation=installation
-    ) as house:
-        action = await house.pending()
-    first, second = databases.reopen(url), databases.reopen(url)
-    await ProcessLease(first, owner="first").begin()
-    dying, _ = decisions(first, venue, clock, owner="first", failpoint=KillAt(CONFIRM_SENT))
-    request = DecisionRequest(
-        pending_action_id=action.pending_action_id, action_hash=action.action_hash
-    )
+async def test_another_living_process_is_left_to_settle_its_own(scene: Scene) -> None:
+    action = await scene.pending()
+    await ProcessLease(scene.database(), owner="first").begin()
+    dying = await scene.process("first", failpoint=KillAt(CONFIRM_SENT))
     with pytest.raises(Killed):
-        await dying.confirm(
-            a_confirmation(action.pending_action_id, action.action_hash, clock), request
-        )
-    _, others = decisions(second, venue, clock, owner="second")
-    await others.settle()
-    store = SqlActions(second, lambda: False, clock, owner="second")
-    left = await store.find(action.pending_action_id, UserId("local"))
-    assert left.state is ActionState.EXECUTING
+        await dying.confirm(action)
+    other = await scene.process("second")
+    await other.settle()
+    assert (await other.stored(action)).state is ActionState.EXECUTING
 
 
-async def test_an_uncertain_order_is_adopted_when_the_venue_knows_it(
-    databases: Databases, tmp_path: Path
-) -> None:
+async def test_an_uncertain_order_is_adopted_when_the_venue_knows_it(scene: Scene) -> None:
     def goes_silent(order: ResolvedOrder, client_id: str) -> PlacedOrder:
-        venue.orders[client_id] = placed(order, client_id)
+        scene.venue.take(order, placed(order, client_id))
         raise Unavailable("the answer was lost")
 
-    venue = ScriptedVenue()
-    venue.answer = goes_silent
-    database = await databases.open(VERSIONS)
-    async with a_house(database, tmp_path, venue=venue) as house:
-        action = await house.pending()
-        await house.confirm(action)
-        assert (await house.stored(action)).state is ActionState.UNCERTAIN
-        owner = (await house.rows("SELECT sender FROM pending_actions"))[0]["sender"]
-        _, settling = decisions(database, venue, house.installation.clock, owner=str(owner))
-        await settling.settle()
-        settled = await house.stored(action)
-    assert settled.state is ActionState.DONE
-    assert len(venue.sent) == 1
+    action = await scene.pending()
+    scene.venue.answer = goes_silent
+    process = await scene.process()
+    assert (await process.confirm(action)).state is ActionState.UNCERTAIN
+    await process.settle()
+    assert (await process.stored(action)).state is ActionState.DONE
+    assert len(scene.venue.sent) == 1
 
 
-async def test_a_venue_that_hangs_is_given_up_and_looked_up(
-    databases: Databases, tmp_path: Path, installation: Installation
-) -> None:
-    venue, clock = ScriptedVenue(), installation.clock
-    database = await databases.open(VERSIONS)
-    async with a_house(database, tmp_path, venue=venue, installation=installation) as house:
-        action = await house.pending()
-        request = DecisionRequest(
-            pending_action_id=action.pending_action_id, action_hash=action.action_hash
-        )
-        grant = a_confirmation(action.pending_action_id, action.action_hash, clock)
-        venue.gate = asyncio.Event()
-        deciding, settling = decisions(database, venue, clock, owner="own", place_seconds=0.05)
-        assert (await deciding.confirm(grant, request)).state is ActionState.UNCERTAIN
-        order_id = venue.sent[0]
-        venue.orders[order_id] = placed(action.order, order_id)
-        await settling.settle()
-        assert (await house.stored(action)).state is ActionState.DONE
-    assert len(venue.sent) == 1
+async def test_a_venue_that_hangs_is_given_up_and_looked_up(scene: Scene) -> None:
+    action = await scene.pending()
+    scene.venue.gate = asyncio.Event()
+    process = await scene.process(send_seconds=0.05)
+    assert (await process.confirm(action)).state is ActionState.UNCERTAIN
+    client_id = scene.venue.sent[0]
+    scene.venue.take(action.order, placed(action.order, client_id))
+    await process.settle()
+    assert (await process.stored(action)).state is ActionState.DONE
+    assert len(scene.venue.sent) == 1
 
 
-async def test_an_uncertain_order_is_void_only_after_proof_of_absence(
-    databases: Databases, tmp_path: Path
-) -> None:
-    def is_gone(order: ResolvedOrder, client_id: str) -> PlacedOrder:
-        raise Unavailable("gone")
-
-    venue = ScriptedVenue()
-    venue.answer = is_gone
-    database = await databases.open(VERSIONS)
-    async with a_house(database, tmp_path, venue=venue) as house:
-        action = await house.pending()
-        await house.confirm(action)
-        owner = str((await house.rows("SELECT sender FROM pending_actions"))[0]["sender"])
-        clock = house.installation.clock
-        _, settling = decisions(database, venue, clock, owner=owner)
-        await settling.settle()
-        assert (await house.stored(action)).state is ActionState.UNCERTAIN
-        clock.advance(PROOF_OF_ABSENCE)
-        await settling.settle()
-        voided = await house.stored(action)
-    assert voided.state is ActionState.VOIDED
-    assert voided.outcome is not None
-    assert voided.outcome.reason == "NOTHING_SENT"
+def is_gone(order: ResolvedOrder, client_id: str) -> PlacedOrder:
+    raise Unavailable("gone")
 
 
-async def test_an_unreachable_venue_settles_nothing(databases: Databases, tmp_path: Path) -> None:
-    class Unreachable(ScriptedVenue):
-        async def find_order(self, account: str, client_order_id: str) -> PlacedOrder | None:
-            raise Unavailable("gone")
+async def test_an_uncertain_order_is_void_only_after_proof_of_absence(scene: Scene) -> None:
+    action = await scene.pending()
+    scene.venue.answer = is_gone
+    process = await scene.process()
+    await process.confirm(action)
+    for _ in range(5):
+        await process.settle()
+        assert (await process.stored(action)).state is ActionState.UNCERTAIN
+    scene.clock.advance(timedelta(seconds=36))
+    for _ in range(2):
+        await process.settle()
+        await process.settle()  # a second look in the same moment proves nothing more
+        assert (await process.stored(action)).state is ActionState.UNCERTAIN
+        scene.clock.advance(timedelta(seconds=3))
+    await process.settle()
+    void = await process.stored(action)
+    assert void.state is ActionState.VOIDED
+    assert void.outcome is not None
+    assert void.outcome.reason == "NOTHING_SENT"
 
-    venue = Unreachable()
 
-    def is_gone(order: ResolvedOrder, client_id: str) -> PlacedOrder:
-        raise MinaraError("broken")
+async def test_an_unreachable_venue_settles_nothing(scene: Scene) -> None:
+    action = await scene.pending()
+    scene.venue.answer = is_gone
+    process = await scene.process()
+    await process.confirm(action)
+    scene.venue.is_unavailable = True
+    scene.clock.advance(timedelta(hours=1))
+    for _ in range(5):
+        await process.settle()
+        scene.clock.advance(timedelta(seconds=3))
+    assert (await process.stored(action)).state is ActionState.UNCERTAIN
 
-    venue.answer = is_gone
-    database = await databases.open(VERSIONS)
-    async with a_house(database, tmp_path, venue=venue) as house:
-        action = await house.pending()
-        await house.confirm(action)
-        clock = house.installation.clock
-        owner = str((await house.rows("SELECT sender FROM pending_actions"))[0]["sender"])
-        clock.advance(timedelta(hours=1))
-        _, settling = decisions(database, venue, clock, owner=owner)
-        await settling.settle()
-        assert (await house.stored(action)).state is ActionState.UNCERTAIN
+
+async def test_a_fill_of_what_was_void_is_booked_and_halts(scene: Scene) -> None:
+    action = await scene.pending()
+    scene.venue.answer = is_gone
+    process = await scene.process()
+    await process.confirm(action)
+    await process.prove_absence()
+    assert (await process.stored(action)).state is ActionState.VOIDED
+    client_id = scene.venue.sent[0]
+    scene.venue.take(action.order, placed(action.order, client_id))
+    await process.money.reconciliation.run_once()
+    standing = await ledger_of(process.money).standing(action.user_id, "paper", "paper-local")
+    assert standing.trading.state is TradingState.HALTED
+    assert standing.balances[(LedgerAccount.AVAILABLE, "ETH")] == Decimal("0.02")
 
 
 async def test_overdue_actions_expire_by_themselves_and_are_told(
@@ -297,8 +267,8 @@ async def test_overdue_actions_expire_by_themselves_and_are_told(
         action = await house.pending()
         clock = house.installation.clock
         clock.advance(timedelta(minutes=10))
-        _, settling = decisions(database, house.venue, clock, owner=RandomIds().new())
-        await settling.expire_overdue()
+        money = await a_money(database, tmp_path, house.venue, clock)
+        await money.recovery.expire_overdue()
         assert (await house.stored(action)).state is ActionState.EXPIRED
         response = await house.open("turn-2", "hm", session_id=SessionId("session-1"))
         told = [one.pending_action_id for one in response.untold_outcomes]

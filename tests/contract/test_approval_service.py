@@ -60,7 +60,7 @@ async def test_a_confirmation_sends_the_stored_order_once_and_records_its_fill(
     assert done.state is ActionState.DONE
     assert done.order == action.order
     assert done.outcome is not None
-    assert done.outcome.spent == Decimal(50)
+    assert done.outcome.spent == Decimal("50.05")
     assert done.outcome.client_order_id == client_order_id(action.pending_action_id)
     assert house.venue.sent == [done.outcome.client_order_id]
     assert isinstance(result_from_pb(response.result).outcome, ToolSuccess)
@@ -264,15 +264,25 @@ async def test_what_the_venue_says_becomes_the_outcome(
     assert is_failure == (expected is ActionState.FAILED)
 
 
-async def test_a_venue_that_refuses_for_certain_fails_the_action(house: ToolsHouse) -> None:
+async def test_a_request_that_lapsed_untaken_voids_the_action(house: ToolsHouse) -> None:
+    def answer(order: ResolvedOrder, client_id: str) -> PlacedOrder:
+        raise ToolFailed("REQUEST_EXPIRED", "too late")
+
+    house.venue.answer = answer
+    void = action_of(await house.confirm(await house.pending()))
+    assert void.state is ActionState.VOIDED
+    assert void.outcome is not None
+    assert void.outcome.reason == "REQUEST_EXPIRED"
+
+
+async def test_a_refusal_that_the_venue_did_not_record_is_doubted(house: ToolsHouse) -> None:
+    # A second copy of the request may yet be taken.
     def answer(order: ResolvedOrder, client_id: str) -> PlacedOrder:
         raise ToolFailed("PRICE_UNAVAILABLE", "no price")
 
     house.venue.answer = answer
-    failed = action_of(await house.confirm(await house.pending()))
-    assert failed.state is ActionState.FAILED
-    assert failed.outcome is not None
-    assert failed.outcome.reason == "PRICE_UNAVAILABLE"
+    doubted = action_of(await house.confirm(await house.pending()))
+    assert doubted.state is ActionState.UNCERTAIN
 
 
 async def test_a_venue_that_does_not_answer_leaves_the_outcome_uncertain(

@@ -26,7 +26,6 @@ from minara_tools.adapters.sql_calls import SqlCalls
 from minara_tools.adapters.sql_turns import SqlTurns
 from minara_tools.app.execute_tools import CallFinished, ToolDispatcher
 from minara_tools.app.open_turn import TurnOpening
-from minara_tools.app.preview_move import MovePreview
 from minara_tools.app.record_calls import CallRecorder
 from minara_tools.domain.gates import GATES
 from minara_tools.domain.hooks import BeforeToolCallHook, GateInput
@@ -35,10 +34,10 @@ from minara_tools.domain.outcomes import SandboxEscapeError, ToolCallBlockedErro
 from minara_tools.domain.registry import ToolContext, ToolEntry, ToolRegistry
 from minara_tools.main import VERSIONS
 from support.databases import Databases
-from support.ids import SequentialIds
 from support.tools.entries import Rendezvous, a_move_tool, a_tool
 from support.tools.house import ToolsHouse, a_buy, a_call, a_house
-from support.tools.venue import ScriptedVenue
+from support.tools.money import a_money
+from support.tools.venue import FakeVenue
 
 T = TypeVar("T")
 
@@ -101,7 +100,7 @@ async def test_a_tool_that_blocks_itself_is_a_denial(
 async def test_a_quote_that_fails_parks_nothing(
     sqlite_databases: Databases, tmp_path: Path, error: Exception
 ) -> None:
-    entry = a_move_tool(ScriptedVenue(), quote_error=error)
+    entry = a_move_tool(FakeVenue(), quote_error=error)
     outcome = await outcome_of(sqlite_databases, tmp_path, entry)
     assert isinstance(outcome, ToolFailure)
     assert "secret" not in outcome.message
@@ -274,7 +273,7 @@ async def one_result(
         hooks,
         turns,
         CallRecorder(calls, clock, tracing),
-        MovePreview(clock, SequentialIds()),
+        (await a_money(database, house.data_dir, house.venue, clock)).preview,
         clock=clock,
         tracing=tracing,
         report_bug=lambda error, place: "reference-1",

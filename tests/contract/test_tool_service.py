@@ -185,7 +185,7 @@ async def test_a_money_call_only_parks_an_action(house: ToolsHouse) -> None:
     data = json.loads(result.envelope)["data"]
     assert data["state"] == "pending_confirmation"
     assert data["pending_action_id"] == result.outcome.action.pending_action_id
-    assert data["preview"]["max_spend"] == "50"
+    assert data["preview"]["max_spend"] == "51"
     assert result.outcome.action.solicited
     assert house.venue.sent == []
     (event,) = await house.rows("SELECT * FROM tier_events")

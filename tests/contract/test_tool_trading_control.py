@@ -82,7 +82,7 @@ async def test_a_move_on_its_way_is_told_by_the_halt_and_recorded_all_the_same(
         await house.venue.arrived.wait()
         halted = await house.halt()
         house.venue.gate.set()
-    assert list(halted.executing_action_ids) == [action.pending_action_id]
+    assert list(halted.unsettled_action_ids) == [action.pending_action_id]
     assert action_from_pb(confirming.result().pending_action).state is ActionState.DONE
 
 

@@ -18,10 +18,16 @@ from support.process import a_process
 KEY = "key-1"
 TURN_POINTS = ["commit.recorded", "turn.committed"]
 MONEY_POINTS = {
-    "confirm.sent": "ACTION_STATE_VOIDED",
-    "confirm.placed": "ACTION_STATE_DONE",
-    "confirm.recorded": "ACTION_STATE_DONE",
+    "confirm.intent": "ACTION_STATE_PENDING",
+    "confirm.held": "ACTION_STATE_VOIDED",
+    "confirm.signed": "ACTION_STATE_VOIDED",
+    "confirm.sent": "ACTION_STATE_UNCERTAIN",
+    "confirm.accepted": "ACTION_STATE_DONE",
+    "confirm.posted": "ACTION_STATE_DONE",
+    "confirm.reply": "ACTION_STATE_DONE",
 }
+"""What a move is at the next start when its process was killed there. Absence after "sent" takes
+longer to prove than this test lasts: `tests/faults` goes on from there."""
 
 
 def rows(data_dir: Path, service: str, query: str) -> list[tuple[Any, ...]]:
@@ -82,10 +88,11 @@ async def test_a_confirmed_move_happens_at_most_once_and_is_known(
         after = await alive.client.call("GET", path)
         assert after["state"] == MONEY_POINTS[point]
         repeated = await alive.client.call("POST", f"{path}:confirm", body)
-        assert repeated["state"] == MONEY_POINTS[point]
-        assert repeated["outcome"] == after["outcome"]
+        is_undecided = after["state"] == "ACTION_STATE_PENDING"
+        assert repeated["state"] == ("ACTION_STATE_DONE" if is_undecided else after["state"])
+        assert is_undecided or repeated["outcome"] == after["outcome"]
     orders = rows(data_dir, "paper", "SELECT * FROM paper_orders")
-    assert len(orders) == (1 if MONEY_POINTS[point] == "ACTION_STATE_DONE" else 0)
+    assert len(orders) == (1 if repeated["state"] == "ACTION_STATE_DONE" else 0)
 
 
 async def test_an_outcome_nobody_was_told_is_told_by_the_next_turn(tmp_path: Path) -> None:
@@ -93,14 +100,14 @@ async def test_an_outcome_nobody_was_told_is_told_by_the_next_turn(tmp_path: Pat
     async with a_process(data_dir) as calm:
         reply = await calm.client.call("POST", "/v1/chat", {"message": "buy $50 of ETH"})
     action = reply["pending_actions"][0]
-    async with a_process(data_dir, failpoint="confirm.recorded") as dying:
+    async with a_process(data_dir, failpoint="confirm.posted") as dying:
         with pytest.raises(MinaraError):
             await dying.client.call(
                 "POST",
                 f"/v1/approvals/{action['pending_action_id']}:confirm",
                 {"action_hash": action["action_hash"]},
             )
-        assert await dying.died_at("confirm.recorded")
+        assert await dying.died_at("confirm.posted")
     async with a_process(data_dir) as alive:
         body = {"message": "price of BTC", "session_id": reply["session_id"]}
         prompt = await alive.client.call("POST", "/v1/chat/prompt", body)

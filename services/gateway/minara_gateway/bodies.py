@@ -16,6 +16,8 @@ def _joined(text: object) -> object:
 
 _Text = Annotated[str, BeforeValidator(_joined)]
 _FileKey = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9._/-]+$")]
+_LimitName = Annotated[str, Field(max_length=40, pattern=r"^[a-z_]+$")]
+_AmountText = Annotated[str, Field(max_length=42)]
 
 
 class Body(BaseModel):
@@ -62,6 +64,29 @@ class ResumeBody(Body):
     etag: Annotated[str, Field(min_length=1, max_length=200)]
 
 
+class ResolveBody(Body):
+    """What a person knows of an operation that nobody else knows of."""
+
+    was_executed: bool
+    evidence: Annotated[_Text, Field(min_length=1, max_length=2_000)]
+
+
 class PromptBody(Body):
     message: Annotated[_Text, Field(max_length=200_000)]
     session_id: _Id = ""
+
+
+class LimitsBody(Body):
+    """`preset` is "small" or "standard"; `values`, as text by limit, win over it."""
+
+    preset: Annotated[str, Field(max_length=20)] = ""
+    values: Annotated[dict[_LimitName, _AmountText], Field(max_length=20)] = {}
+
+
+class AddressBody(Body):
+    """A recipient as the person entered it."""
+
+    name: Annotated[_Text, Field(min_length=1, max_length=60)]
+    chain: Annotated[str, Field(min_length=1, max_length=40)]
+    address: Annotated[_Text, Field(min_length=1, max_length=120)]
+    memo: Annotated[_Text, Field(max_length=100)] = ""

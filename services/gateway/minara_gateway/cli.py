@@ -4,33 +4,25 @@ import minara_runtime.load_env as load_env  # isort: skip - it must run before a
 
 import asyncio
 import json
-import os
 import signal
-import sqlite3
 import sys
-from collections.abc import Coroutine
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-import uvloop
 from rich.console import Console
-from sqlalchemy.exc import DBAPIError
 
 from minara_core.errors import MinaraError
-from minara_gateway.embedded import EmbeddedSettings, read_settings
+from minara_gateway import cli_audit, cli_dev, cli_ledger, cli_limits
+from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
+from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import Attached, attach, find_running, start
 from minara_gateway.repl import Repl, describe_trading
 from minara_gateway.terminal import PipedLines, TerminalLines, readable
 from minara_gateway.trace_view import trace_tree
-from minara_runtime import logging as minara_logging
-from minara_runtime.data_folder import DataFolder
-from minara_runtime.settings import SettingsError
 from minara_runtime.span_file import read_trace
 from minara_runtime.telemetry import SPAN_FILE
-
-T = TypeVar("T")
 
 HALT_FILE = "HALT"
 """In the data folder; the tools service reads it as a halt of the installation."""
@@ -38,52 +30,17 @@ HALT_FILE = "HALT"
 app = typer.Typer(no_args_is_help=False, add_completion=False, help=__doc__)
 env_app = typer.Typer(help="Which .env files are trusted.")
 app.add_typer(env_app, name="env")
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
+app.add_typer(cli_audit.app, name="audit")
+app.add_typer(cli_dev.app, name="dev")
+app.add_typer(cli_ledger.app, name="ledger")
+app.command()(cli_audit.backup)
+app.add_typer(cli_limits.limits_app, name="limits")
+app.add_typer(cli_limits.addresses_app, name="addresses")
+app.add_typer(cli_limits.tools_app, name="tools")
+app.command()(cli_limits.setup)
 
 HALT_SECONDS = 5.0
 """How long the running Minara may take to say that it halted; the file holds meanwhile."""
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return uvloop.run(work)
-    except SettingsError as error:
-        raise _ended(error.message, code=2) from error
-    except MinaraError as error:
-        raise _ended(f"{error.reason}: {error.message}") from error
-    except OSError as error:
-        raise _ended(f"the data folder cannot be used: {error}") from error
-    except (DBAPIError, sqlite3.Error) as error:
-        why = error.orig if isinstance(error, DBAPIError) else error
-        raise _ended(f"a database in the data folder cannot be used: {why}") from error
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-
-
-def _ended(why: str, *, code: int = 1) -> typer.Exit:
-    """Say why on standard error; 1 is a failure, 2 a wrong setting or call."""
-    Console(stderr=True).print(why, style="red", markup=False, highlight=False, soft_wrap=True)
-    return typer.Exit(code)
-
-
-def _settings(*, port: int | None = None, host: str | None = None) -> EmbeddedSettings:
-    os.umask(0o077)  # what Minara keeps is its owner's alone
-    try:
-        settings = read_settings(port=port, host=host)
-        DataFolder(settings.gateway.data_dir)
-        minara_logging.configure(settings.gateway, console=False)
-    except MinaraError as error:
-        raise _ended(error.message, code=2) from error
-    except OSError as error:
-        raise _ended(f"MINARA_DATA_DIR: {error}", code=2) from error
-    minara_logging.get_logger("start").info(
-        "environment",
-        taken=[f"{name} from {file}" for name, file in load_env.loaded.taken],
-        ignored=[f"{name} from {file}: {why}" for name, file, why in load_env.loaded.ignored],
-    )
-    return settings
 
 
 def _print_version(wanted: bool) -> None:
@@ -102,7 +59,7 @@ def main_command(
 ) -> None:
     """Without a command: chat. Exit codes: 0 done, 1 failed, 2 a wrong setting or call."""
     if context.invoked_subcommand is None:
-        _run(_chat(_settings(), session=""))
+        run(_chat(settings_or_end(), session=""))
 
 
 @app.command()
@@ -116,14 +73,14 @@ def chat(
 ) -> None:
     """Chat in this terminal, or say one thing and print the reply."""
     if message is None and (as_json or dump_prompt):
-        raise _ended("--json and --dump-prompt go with --message", code=2)
-    settings = _settings()
+        raise ended("--json and --dump-prompt go with --message", code=2)
+    settings = settings_or_end()
     if message is None:
-        _run(_chat(settings, session=session))
+        run(_chat(settings, session=session))
     elif dump_prompt:
-        _run(_dump_prompt(settings, readable(message), session, as_json=as_json))
+        run(_dump_prompt(settings, readable(message), session, as_json=as_json))
     else:
-        _run(_say(settings, readable(message), session, as_json=as_json))
+        run(_say(settings, readable(message), session, as_json=as_json))
 
 
 @app.command()
@@ -133,7 +90,7 @@ def serve(
     repl: Annotated[bool, typer.Option("--repl", help="Chat too, on a terminal.")] = False,
 ) -> None:
     """Serve HTTP until interrupted."""
-    _run(_serve(_settings(port=port, host=host), with_repl=repl))
+    run(_serve(settings_or_end(port=port, host=host), with_repl=repl))
 
 
 @app.command()
@@ -142,8 +99,8 @@ def halt(
     as_json: JsonFlag = False,
 ) -> None:
     """Stop all trading at once; works also when nothing runs."""
-    settings = _settings()
-    _run(_halt(settings, reason, as_json=as_json))
+    settings = settings_or_end()
+    run(_halt(settings, reason, as_json=as_json))
 
 
 @app.command()
@@ -152,16 +109,16 @@ def resume(
     as_json: JsonFlag = False,
 ) -> None:
     """Let trading go on after a halt; a person's act, so it asks first."""
-    _run(_resume(_settings(), yes=yes, as_json=as_json))
+    run(_resume(settings_or_end(), yes=yes, as_json=as_json))
 
 
 @app.command()
 def trace(turn_id: str, as_json: JsonFlag = False) -> None:
     """Print one turn's trace as a tree."""
-    settings = _settings()
+    settings = settings_or_end()
     spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
     if not spans:
-        raise _ended(f"no trace of turn {turn_id}")
+        raise ended(f"no trace of turn {turn_id}")
     if as_json:
         facts = [
             {"name": s.name, "duration_ms": s.duration_ms, "attributes": dict(s.attributes)}
@@ -176,7 +133,7 @@ def trace(turn_id: str, as_json: JsonFlag = False) -> None:
 def env_allow(path: Annotated[Path, typer.Argument(help="The .env file.")] = Path(".env")) -> None:
     """Trust this .env as it is now; a changed file must be allowed again."""
     if not path.is_file():
-        raise _ended(f"no file {path}")
+        raise ended(f"no file {path}")
     load_env.allow(path)
     typer.echo(f"{path.resolve()} is trusted as it is now")
 
@@ -294,7 +251,7 @@ async def _halt_running(settings: EmbeddedSettings, reason: str) -> dict[str, An
 
 async def _resume(settings: EmbeddedSettings, *, yes: bool, as_json: bool) -> None:
     if not yes and not sys.stdin.isatty():
-        raise _ended("resuming is a person's act: answer on a terminal, or say --yes", code=2)
+        raise ended("resuming is a person's act: answer on a terminal, or say --yes", code=2)
     async with attach(settings) as attached:
         state = await attached.client.call("GET", "/v1/trading")
         question = f"{describe_trading(state['trading_state'])}; let it go on?"

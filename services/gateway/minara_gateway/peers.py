@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import grpc.aio
 
+from minara.audit.v1 import audit_service_pb2_grpc as audit_grpc
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
+from minara.tools.v1 import limit_service_pb2_grpc as limit_grpc
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
 from minara.tools.v1 import trading_control_service_pb2_grpc as control_grpc
 from minara.type.v1 import turn_context_pb2 as context_pb
@@ -44,6 +46,11 @@ class Peers:
         self.tools = tools_grpc.ToolServiceStub(channels.tools)
         self.approvals = approval_grpc.ApprovalServiceStub(channels.tools)
         self.control = control_grpc.TradingControlServiceStub(channels.tools)
+        self.limits = limit_grpc.LimitServiceStub(channels.tools)
+        self.audits = {
+            "tools": audit_grpc.AuditServiceStub(channels.tools),
+            "workspace": audit_grpc.AuditServiceStub(channels.workspace),
+        }
 
 
 class GrantDesk:

@@ -75,7 +75,7 @@ def render_preview(action: PendingAction, *, code: str, language: str) -> str:
     lines += ["receipt", "fee", "impact", "source", *_warnings(action), "expires"]
     lines.append("how" if answers_to_typed_words(action) else "how_code")
     shown = [phrases[line].format(**facts) for line in lines]
-    return "\n".join([*shown[:-2], *(outside(w) for w in preview.warnings), *shown[-2:]])
+    return "\n".join([*shown[:-2], *_told(preview.warnings, language), *shown[-2:]])
 
 
 def answers_to_typed_words(action: PendingAction) -> bool:
@@ -90,6 +90,17 @@ def _warnings(action: PendingAction) -> list[str]:
     if action.possible_duplicate:
         warnings.append("duplicate")
     return warnings
+
+
+def _told(warnings: tuple[str, ...], language: str) -> list[str]:
+    """A warning is a code, with a detail after a colon; one without words is shown as it is."""
+    words = _phrases(language)["warning"]
+    lines: list[str] = []
+    for warning in warnings:
+        code, _, detail = warning.partition(":")
+        is_known = code in words
+        lines.append(words[code].format(detail=outside(detail)) if is_known else outside(warning))
+    return lines
 
 
 def render_undecided(*, code: str, language: str) -> str:

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from minara_core.errors import MinaraError
 from minara_gateway.client import GatewayClient, StreamedEvent
+from minara_gateway.limits_view import describe_limits, read_changes
 
 HELP = """\
 Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portfolio".
@@ -18,7 +19,9 @@ Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portf
 /confirm CODE   do exactly what was shown  /reject CODE    do not
 /stop           halt all trading           /resume         let trading go on
 /state          the trading state          /trace [TURN]   a turn as a tree
-/sessions       your sessions              /quit, Ctrl-D   leave"""
+/sessions       your sessions              /audit          what was recorded
+/limits         your limits; /limits max_move_usd=800 sets one
+/quit, Ctrl-D   leave"""
 
 
 class LineSource(Protocol):
@@ -235,6 +238,20 @@ class Repl:
             line = plain(f"{session['session_id']}  {session['title']}")
             self._console.print(line, markup=False, highlight=False)
 
+    async def _do_audit(self, _: str) -> None:
+        answer = await self._client.call("GET", "/v1/audit?page_size=20")
+        for record in cast("list[dict[str, Any]]", answer["audit_records"]):
+            self._console.print(describe_record(record), markup=False, highlight=False)
+
+    async def _do_limits(self, words: str) -> None:
+        if words:
+            body = {"values": read_changes(words.split())}
+            answer = await self._client.call("PATCH", "/v1/limits", body)
+        else:
+            answer = await self._client.call("GET", "/v1/limits")
+        for line in describe_limits(answer["limits"]):
+            self._console.print(plain(line), markup=False, highlight=False)
+
     async def _do_trace(self, turn_id: str) -> None:
         self._print_trace(turn_id or self._shown.turn_id)
 
@@ -257,3 +274,13 @@ def describe_trading(record: dict[str, Any]) -> str:
     since = f" since {record['update_time'][:19]}Z" if record.get("update_time") else ""
     reason = f" ({record['reason']})" if record.get("reason") else ""
     return plain(f"trading is {state}{since}{reason}")
+
+
+def describe_record(record: dict[str, Any]) -> str:
+    """One record as a line for people."""
+    kind = str(record["kind"]).removeprefix("AUDIT_KIND_").lower()
+    what = [kind, record["subject"], record["outcome"], record["reason"], record["payload_json"]]
+    erased = ["(payload erased)"] if record["is_payload_erased"] else []
+    place = f"{record['service']} {record['sequence']}"
+    words = " ".join(str(word) for word in [*what, *erased] if word)
+    return plain(f"{str(record['record_time'])[:19]}Z  {place}  {words}")

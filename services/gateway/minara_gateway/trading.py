@@ -8,7 +8,7 @@ from minara.tools.v1 import trading_control_service_pb2 as control_pb
 from minara_core.actions import Decision
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
-from minara_gateway.bodies import HaltBody, ResumeBody
+from minara_gateway.bodies import HaltBody, ResolveBody, ResumeBody
 from minara_gateway.chat import as_json
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
 from minara_gateway.store import Caller
@@ -21,6 +21,7 @@ RESUME_ACTION_ID = "trading:resume"
 Reader = Annotated[Caller, Depends(requires(Scope.READ))]
 Chatter = Annotated[Caller, Depends(requires(Scope.CHAT))]
 Confirmer = Annotated[Caller, Depends(requires(Scope.CONFIRM))]
+Admin = Annotated[Caller, Depends(requires(Scope.ADMIN))]
 
 
 @router.get("/trading")
@@ -62,6 +63,34 @@ async def resume(request: Request, body: ResumeBody, caller: Confirmer) -> dict[
             action_hash=body.etag,
             decision=Decision.CONFIRM,
         ),
+        timeout=READ_SECONDS,
+    )
+    return as_json(response)
+
+
+@router.post("/trading:adopt")
+async def adopt(request: Request, caller: Admin) -> dict[str, Any]:
+    """Go on with books that were restored or copied."""
+    peers: Peers = request.app.state.peers
+    grants: GrantDesk = request.app.state.grants
+    response = await peers.control.AdoptBooks(
+        control_pb.AdoptBooksRequest(), metadata=grants.request(caller), timeout=READ_SECONDS
+    )
+    return as_json(response)
+
+
+@router.post("/operations/{operation_id}:resolve")
+async def resolve(
+    request: Request, operation_id: str, body: ResolveBody, caller: Admin
+) -> dict[str, Any]:
+    """Settle with evidence an operation of which nobody has known for a day."""
+    peers: Peers = request.app.state.peers
+    grants: GrantDesk = request.app.state.grants
+    response = await peers.control.ResolveOperation(
+        control_pb.ResolveOperationRequest(
+            operation_id=operation_id, was_executed=body.was_executed, evidence=body.evidence
+        ),
+        metadata=grants.request(caller),
         timeout=READ_SECONDS,
     )
     return as_json(response)

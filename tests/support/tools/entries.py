@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from minara_core.actions import ActionPreview, PlacedOrder, ResolvedOrder, Side
+from minara_core.actions import ActionPreview, Side
 from minara_core.lexicon_terms import Direction
 from minara_core.taxonomy import PermissionTier
 from minara_tools.domain.arguments import AmountText
 from minara_tools.domain.registry import Quotation, ToolContext, ToolEntry
 from support.actions import NOW, an_order
-from support.tools.venue import ScriptedVenue
+from support.tools.venue import FakeVenue
 
 Handler = Callable[[BaseModel, ToolContext], Awaitable[object]]
 
@@ -68,7 +68,7 @@ def a_tool(
 
 
 def a_move_tool(
-    venue: ScriptedVenue,
+    venue: FakeVenue,
     name: str = "buy_token",
     *,
     side: Side = Side.BUY,
@@ -85,13 +85,15 @@ def a_move_tool(
         order = replace(
             an_order(side),
             account=await venue.account(context.user_id),
-            max_spend=amount,
+            max_spend=amount * Decimal("1.02") if side is Side.BUY else amount / 2500,
+            max_spend_asset="USDC" if side is Side.BUY else "ETH",
+            min_receipt=amount / 2500 if side is Side.BUY else amount * Decimal("0.98"),
+            min_receipt_asset="ETH" if side is Side.BUY else "USDC",
+            max_fee=amount * Decimal("0.002"),
             quantity=amount / 2500,
+            limit_price=Decimal(2525) if side is Side.BUY else Decimal(2475),
         )
         return Quotation(order=order, preview=a_preview(amount))
-
-    async def execute(order: ResolvedOrder, client_order_id: str) -> PlacedOrder:
-        return await venue.place(order, client_order_id)
 
     return ToolEntry(
         name=name,
@@ -100,9 +102,9 @@ def a_move_tool(
         arguments=MoveOfEth,
         permission_tier=tier,
         quote=quote,
-        execute=execute,
         untrusted_output=False,
         direction=direction,
+        may_exit=side is Side.SELL,
     )
 
 

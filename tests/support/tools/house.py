@@ -27,12 +27,15 @@ from minara_runtime.convert_actions import action_from_pb
 from minara_runtime.database import Database
 from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
+from minara_tools.adapters.counter_file import CounterFile, counter_path
 from minara_tools.adapters.halt_file import HaltFile
 from minara_tools.domain.registry import ToolEntry
 from minara_tools.main import Parts, assemble
+from minara_tools.money import Pace
 from support.grants import Installation, an_installation
 from support.tools.entries import a_move_tool, a_tool
-from support.tools.venue import ScriptedVenue
+from support.tools.venue import FakeVenue
+from support.tools_world import FakeMarket
 
 SETS = ("read", "trade", "file", "turn")
 BUY = "buy $50 of ETH"
@@ -47,7 +50,7 @@ def a_buy(call_id: str = "1.0", amount: str = "50", *, intent: str = BUY) -> Too
     return a_call("buy_token", call_id, arguments)
 
 
-def default_tools(venue: ScriptedVenue) -> tuple[ToolEntry, ...]:
+def default_tools(venue: FakeVenue) -> tuple[ToolEntry, ...]:
     return (
         a_tool("get_price"),
         a_tool("get_portfolio", untrusted=False),
@@ -65,7 +68,7 @@ class ToolsHouse:
     approvals: "approval_grpc.ApprovalServiceAsyncStub"
     control: "control_grpc.TradingControlServiceAsyncStub"
     installation: Installation
-    venue: ScriptedVenue
+    venue: FakeVenue
     database: Database
     data_dir: Path
     opened: dict[str, context_pb.TurnContext] = field(
@@ -239,23 +242,29 @@ async def a_house(
     database: Database,
     data_dir: Path,
     *,
-    venue: ScriptedVenue | None = None,
+    venue: FakeVenue | None = None,
+    market: FakeMarket | None = None,
+    send_seconds: float = 5.0,
     entries: Sequence[ToolEntry] | None = None,
     installation: Installation | None = None,
     failpoint: Failpoint = no_failpoint,
     spans: telemetry.Telemetry | None = None,
 ) -> AsyncGenerator[ToolsHouse]:
     """Started as production starts it, without its background jobs."""
-    venue = venue or ScriptedVenue()
     installation = installation or an_installation()
+    market = market or FakeMarket(installation.clock)
+    venue = venue or FakeVenue(market, installation.clock, name="paper")
     service = assemble(
         database,
-        Parts(entries=tuple(entries or default_tools(venue)), venue=venue),
+        Parts(entries=tuple(entries or default_tools(venue)), venue=venue, market=market),
         halt_file=HaltFile(data_dir),
+        counter_file=CounterFile(counter_path(data_dir), host="here"),
         telemetry=spans or telemetry.disabled(),
         clock=installation.clock,
         ids=RandomIds(),
         failpoint=failpoint,
+        time_of=lambda connection: installation.clock.now(),
+        pace=Pace(send_seconds=send_seconds),
     )
     await service.start()
     server = InProcessServer(server_interceptors(installation.verifier, telemetry.disabled()))

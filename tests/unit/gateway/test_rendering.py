@@ -14,6 +14,7 @@ from minara_gateway.rendering import (
     render_preview,
     render_receipt,
 )
+from minara_tools.domain.warning_codes import WarningCode
 from support.actions import an_action
 
 
@@ -103,3 +104,27 @@ def test_a_receipt_repeats_the_recorded_fill() -> None:
 
 def test_an_unknown_language_is_told_in_english() -> None:
     assert render_missing("fr") == render_missing("en")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("code", WarningCode)
+def test_every_warning_has_words_in_every_language(language: str, code: WarningCode) -> None:
+    def rendered(*warnings: str) -> list[str]:
+        action = an_action()
+        told = replace(action, preview=replace(action.preview, warnings=warnings))
+        return render_preview(told, code="K7QF", language=language).splitlines()
+
+    shown = set(rendered(code.about("DETAIL"))) - set(rendered())
+    assert len(shown) == 1
+    assert code.value not in shown.pop()
+
+
+def test_a_warning_without_words_is_shown_as_it_is_and_harmless() -> None:
+    action = an_action()
+    told = replace(
+        action, preview=replace(action.preview, warnings=("ODD: x", "CONCENTRATED:{x}\x1b[2J"))
+    )
+    text = render_preview(told, code="A", language="en")
+    assert "ODD: x" in text
+    assert "in {x}[2J." in text
+    assert "\x1b" not in text

@@ -5,7 +5,8 @@ from minara_tools.domain.local_tools import local_tools
 from minara_tools.toolsets.catalog import builtin_tools
 from support.clock import FixedClock
 from support.source import ROOT
-from support.tools_world import FakeFiles, FakeMarket, FakeVenue
+from support.tools.venue import FakeVenue
+from support.tools_world import FakeFiles, FakeMarket
 
 PLANNED = ROOT / "services/skills/minara_skills/builtin/planned_tools.txt"
 

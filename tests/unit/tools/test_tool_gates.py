@@ -16,7 +16,7 @@ from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.permission import Verdict
 from minara_tools.domain.registry import ToolEntry, ToolRegistry
 from support.tools.entries import a_move_tool, a_tool
-from support.tools.venue import ScriptedVenue
+from support.tools.venue import FakeVenue
 
 LEDGER = TurnLedger(
     turn_id=TurnId("turn-1"),
@@ -38,7 +38,7 @@ BUY = '{"symbol":"ETH","amount":"50","amount_unit":"quote","intent":"buy $50 of 
 
 
 def tools(*, needs: str | None = None) -> tuple[ToolEntry, ...]:
-    buy = a_move_tool(ScriptedVenue())
+    buy = a_move_tool(FakeVenue())
     return (
         a_tool("get_price"),
         a_tool("read_file", tool_set="file"),
@@ -149,12 +149,12 @@ def test_a_missing_stage_and_ceiling_count_as_the_least() -> None:
 
 
 def test_a_money_tool_that_does_not_say_its_direction_is_refused() -> None:
-    silent = a_move_tool(ScriptedVenue(), direction=None)
+    silent = a_move_tool(FakeVenue(), direction=None)
     assert refusal(a_gate_input(entries=(silent,))) is DenialReason.INTENT_MISMATCH
 
 
 def test_trade_after_analysis_in_one_turn_is_denied_unless_it_only_asks() -> None:
-    buy = a_move_tool(ScriptedVenue())
+    buy = a_move_tool(FakeVenue())
     with pytest.raises(ToolCallBlockedError) as caught:
         check_boundary(buy, Verdict.RUN, ("read_file",))
     assert caught.value.reason is DenialReason.ANALYSIS_TRADE_BOUNDARY
@@ -168,5 +168,6 @@ def test_a_registry_refuses_duplicates_unknown_sets_and_half_money_tools() -> No
         ToolRegistry((a_tool("same"), a_tool("same")))
     with pytest.raises(ValueError, match="no tool set"):
         ToolRegistry((a_tool("odd", tool_set="nothing"),))
-    with pytest.raises(ValueError, match="quote and execute"):
-        ToolRegistry((replace(a_move_tool(ScriptedVenue()), execute=None),))
+    both = replace(a_move_tool(FakeVenue()), handler=a_tool("x").handler)
+    with pytest.raises(ValueError, match="only quotes"):
+        ToolRegistry((both,))

@@ -9,10 +9,10 @@ from minara_tools.domain.intent import check_intent, is_solicited, named_move
 from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.registry import ToolEntry
 from support.tools.entries import a_move_tool, a_tool
-from support.tools.venue import ScriptedVenue
+from support.tools.venue import FakeVenue
 
-BUY = a_move_tool(ScriptedVenue())
-SELL = a_move_tool(ScriptedVenue(), "sell_token", direction=Direction.SELL)
+BUY = a_move_tool(FakeVenue())
+SELL = a_move_tool(FakeVenue(), "sell_token", direction=Direction.SELL)
 
 
 def arguments(

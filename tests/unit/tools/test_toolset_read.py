@@ -13,7 +13,8 @@ from minara_tools.domain.outcomes import SandboxEscapeError, ToolCallBlockedErro
 from minara_tools.domain.registry import ToolEntry, ToolRegistry
 from minara_tools.toolsets.catalog import builtin_tools
 from support.clock import FixedClock
-from support.tools_world import FakeFiles, FakeMarket, FakeVenue, a_context
+from support.tools.venue import FakeVenue
+from support.tools_world import FakeFiles, FakeMarket, a_context
 
 
 class House:
@@ -55,8 +56,8 @@ def test_the_tools_have_the_tiers_of_the_design(house: House) -> None:
         "get_portfolio": PermissionTier.READ_ONLY,
         "read_file": PermissionTier.READ_ONLY,
         "write_file": PermissionTier.CONFIRM_ONCE,
-        "buy_token": PermissionTier.ALWAYS_CONFIRM,
-        "sell_token": PermissionTier.ALWAYS_CONFIRM,
+        "buy_token": PermissionTier.CONFIRM_ONCE,
+        "sell_token": PermissionTier.CONFIRM_ONCE,
     }
     moving = {name for name, entry in house.registry.entries.items() if entry.is_fund_moving}
     assert moving == {"buy_token", "sell_token"}

@@ -14,15 +14,16 @@ from minara_core.reasons import DenialReason
 from minara_tools.adapters.market_simulated import SimulatedMarket, simulated_assets
 from minara_tools.adapters.venue_paper_book import Stop, Taken, book_side, take
 from minara_tools.adapters.venue_paper_listings import paper_listings
-from minara_tools.app.ports import VenueQuote
 from minara_tools.domain.arguments import validated
 from minara_tools.domain.outcomes import ToolCallBlockedError, ToolFailed
 from minara_tools.domain.registry import Quotation, ToolEntry
+from minara_tools.domain.venue_terms import VenueQuote
 from minara_tools.toolsets.trade.buy_token import buy_token
 from minara_tools.toolsets.trade.listings import listing_named
 from minara_tools.toolsets.trade.sell_token import sell_token
 from support.clock import FixedClock
-from support.tools_world import FakeMarket, FakeVenue, a_context
+from support.tools.venue import FakeVenue
+from support.tools_world import FakeMarket, a_context
 
 HELD = {"USDC": Decimal(100_000), "ETH": Decimal("3.0000005"), "DOGE": Decimal(1_000)}
 
@@ -149,7 +150,7 @@ async def test_the_limit_never_lies_beyond_the_bound() -> None:
 async def test_a_dollar_off_its_peg_is_said_and_counted(desk: Desk) -> None:
     desk.market.prices_usd["USDC"] = Decimal("0.9")
     preview = (await desk.quote(desk.buy, words('"50"', "quote"))).preview
-    assert preview.warnings == ("USDC is off its peg",)
+    assert preview.warnings == ("STABLECOIN_OFF_PEG:USDC",)
     assert preview.notional_usd == Decimal("44.96")
 
 
@@ -161,7 +162,7 @@ async def test_a_purchase_that_moves_the_price_too_far_is_refused_and_a_sale_is_
     failed = await failure(desk, buy_token(venue, market), words('"50"', "quote"))
     assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
     quotation = await desk.quote(sell_token(venue, market), words('"1"', "base"))
-    assert quotation.preview.warnings == ("a part may stay unfilled",)
+    assert quotation.preview.warnings == ("PART_UNFILLED",)
     for entry in (buy_token(venue, market), sell_token(venue, market)):
         failed = await failure(desk, entry, words('"2"', "base"))
         assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
@@ -171,6 +172,13 @@ async def test_a_purchase_that_moves_the_price_too_far_is_refused_and_a_sale_is_
 @pytest.mark.parametrize("symbol", ["eth", "ETH/USDC", "eth-usdc", "$ETH", "ether", "이더리움"])
 async def test_one_listing_by_any_name(desk: Desk, symbol: str) -> None:
     assert (await listing_named(desk.venue, symbol)).symbol == "ETH/USDC"
+
+
+@pytest.mark.parametrize("text", ["ETH", "ethereum"])
+async def test_a_ticker_alone_means_its_market_in_dollars(text: str) -> None:
+    venue = FakeVenue(pairs=("ETH/BTC",))
+    assert (await listing_named(venue, text)).symbol == "ETH/USDC"
+    assert (await listing_named(venue, "eth/btc")).symbol == "ETH/BTC"
 
 
 @pytest.mark.parametrize("symbol", ["META", "ETHH", "NOSUCH", "USDC", "0x" + "ab" * 20, "?"])
@@ -258,15 +266,7 @@ async def test_a_quote_moves_nothing(desk: Desk) -> None:
     assert before == ()
 
 
-async def test_execute_places_the_stored_order_under_its_client_id(desk: Desk) -> None:
-    quotation = await desk.quote(desk.buy, words('"50"', "quote"))
-    assert desk.buy.execute is not None
-    placed = await desk.buy.execute(quotation.order, "c" * 32)
-    assert await desk.buy.execute(quotation.order, "c" * 32) == placed
-    assert await desk.venue.find_order("fake-local", "c" * 32) == placed
-
-
-LISTINGS = paper_listings()
+LISTINGS = {s: one for s, one in paper_listings().items() if one.rules.quote == "USDC"}
 SYMBOLS = st.sampled_from(sorted(LISTINGS))
 
 

@@ -25,7 +25,7 @@ from minara_runtime.convert import (
 from minara_runtime.convert_actions import action_to_pb
 from minara_tools.app.execute_tools import Batch, CallProgressed, CallUpdate, ToolDispatcher
 from minara_tools.app.open_turn import TurnOpening
-from minara_tools.domain.catalog import catalog_of, unavailable_tools
+from minara_tools.domain.catalog import catalog_of, listed_sets, unavailable_tools
 from minara_tools.domain.ledger import Selection
 from minara_tools.domain.registry import ToolRegistry
 
@@ -51,6 +51,12 @@ class ToolServicer(tools_grpc.ToolServiceServicer):
             definitions=[definition_to_pb(one) for one in self._catalog.definitions],
             etag=self._catalog.etag,
             unavailable_tools=self._unavailable(),
+            tool_sets=[
+                tools_pb.ToolSet(
+                    name=one.name, includes=one.includes, empty_reason=one.empty_reason
+                )
+                for one in listed_sets(self._registry)
+            ],
         )
 
     async def OpenTurn(

@@ -1,4 +1,4 @@
-"""ApprovalService and TradingControlService: convert in, call, convert out."""
+"""ApprovalService: convert in, call, convert out."""
 
 import base64
 import binascii
@@ -7,21 +7,14 @@ import grpc.aio
 
 from minara.tools.v1 import approval_service_pb2 as approval_pb
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
-from minara.tools.v1 import trading_control_service_pb2 as control_pb
-from minara.tools.v1 import trading_control_service_pb2_grpc as control_grpc
-from minara_core.errors import InvalidRequest, NotPermitted
-from minara_core.grant import GrantType
+from minara_core.errors import InvalidRequest
 from minara_core.ids import PendingActionId, UserId
-from minara_core.reasons import ErrorReason
-from minara_runtime import convert_enums as enums
 from minara_runtime.call_context import current_grant
 from minara_runtime.convert import result_to_pb
-from minara_runtime.convert_actions import action_to_pb, time_to_pb
+from minara_runtime.convert_actions import action_to_pb
 from minara_tools.app.confirm_action import ActionDecisions, DecisionRequest
 from minara_tools.app.stores import ActionStore
-from minara_tools.app.trading_control import TradingControl
 from minara_tools.domain import results
-from minara_tools.domain.trading import TradingStanding
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
@@ -86,68 +79,12 @@ class ApprovalServicer(approval_grpc.ApprovalServiceServicer):
         return approval_pb.RejectActionResponse(pending_action=action_to_pb(action))
 
 
-class TradingControlServicer(control_grpc.TradingControlServiceServicer):
-    def __init__(self, control: TradingControl) -> None:
-        self._control = control
-
-    async def GetTradingState(
-        self,
-        request: control_pb.GetTradingStateRequest,
-        context: grpc.aio.ServicerContext[
-            control_pb.GetTradingStateRequest, control_pb.GetTradingStateResponse
-        ],
-    ) -> control_pb.GetTradingStateResponse:
-        standing = await self._control.current(_person())
-        return control_pb.GetTradingStateResponse(trading_state=_standing_to_pb(standing))
-
-    async def HaltTrading(
-        self,
-        request: control_pb.HaltTradingRequest,
-        context: grpc.aio.ServicerContext[
-            control_pb.HaltTradingRequest, control_pb.HaltTradingResponse
-        ],
-    ) -> control_pb.HaltTradingResponse:
-        halted = await self._control.halt(_person(), request.reason[:500].replace("\0", ""))
-        return control_pb.HaltTradingResponse(
-            trading_state=_standing_to_pb(halted.standing),
-            rejected_action_ids=halted.rejected,
-            executing_action_ids=halted.executing,
-        )
-
-    async def ResumeTrading(
-        self,
-        request: control_pb.ResumeTradingRequest,
-        context: grpc.aio.ServicerContext[
-            control_pb.ResumeTradingRequest, control_pb.ResumeTradingResponse
-        ],
-    ) -> control_pb.ResumeTradingResponse:
-        standing = await self._control.resume(current_grant(), request.etag)
-        return control_pb.ResumeTradingResponse(trading_state=_standing_to_pb(standing))
-
-
-def _person() -> UserId:
-    grant = current_grant()
-    if grant.grant_type is GrantType.SERVICE:
-        raise NotPermitted("a service's grant names no person", reason=ErrorReason.SCOPE_MISSING)
-    return UserId(grant.subject)
-
-
 def _decision(
     request: approval_pb.ConfirmActionRequest | approval_pb.RejectActionRequest,
 ) -> DecisionRequest:
     return DecisionRequest(
         pending_action_id=PendingActionId(request.pending_action_id),
         action_hash=request.action_hash,
-    )
-
-
-def _standing_to_pb(standing: TradingStanding) -> control_pb.TradingStateRecord:
-    return control_pb.TradingStateRecord(
-        state=enums.TRADING_STATE.to_pb(standing.state),
-        reason=standing.reason,
-        update_time=time_to_pb(standing.update_time) if standing.update_time else None,
-        etag=standing.etag,
-        is_installation_wide=standing.is_installation_wide,
     )
 
 

@@ -23,7 +23,7 @@ from minara_tools.domain.action_json import (
     preview_to_json,
     read_json,
 )
-from minara_tools.domain.approvals import repeats
+from minara_tools.domain.approvals import Parking, repeats
 
 Rows = Sequence[sa.RowMapping]
 
@@ -41,6 +41,27 @@ _LOCKED = (
     .where(
         PENDING_ACTIONS.c.user_id == sa.bindparam("of_user"),
         PENDING_ACTIONS.c.state.in_(sa.bindparam("states", expanding=True)),
+    )
+    .order_by(PENDING_ACTIONS.c.position)
+    .with_for_update()
+)
+_NEIGHBOURS = (
+    sa.select(PENDING_ACTIONS)
+    .where(
+        PENDING_ACTIONS.c.user_id == sa.bindparam("of_user"),
+        sa.or_(
+            PENDING_ACTIONS.c.state.in_(
+                [
+                    ActionState.PENDING.value,
+                    ActionState.EXECUTING.value,
+                    ActionState.UNCERTAIN.value,
+                ]
+            ),
+            sa.and_(
+                PENDING_ACTIONS.c.state == ActionState.DONE.value,
+                PENDING_ACTIONS.c.update_time >= sa.bindparam("since"),
+            ),
+        ),
     )
     .order_by(PENDING_ACTIONS.c.position)
     .with_for_update()
@@ -66,11 +87,6 @@ _MOVE_ON = (
         update_time=sa.bindparam("now"),
         told_turn_id="",
     )
-)
-_SENT_BY = (
-    sa.update(PENDING_ACTIONS)
-    .where(PENDING_ACTIONS.c.pending_action_id == sa.bindparam("action_id"))
-    .values(sender=sa.bindparam("by"))
 )
 _INSERT = sa.insert(PENDING_ACTIONS)
 _INSERT_EVENT = sa.insert(TIER_EVENTS)
@@ -102,6 +118,21 @@ def locked_actions(connection: sa.Connection, user_id: str, states: Iterable[Act
     return connection.execute(_LOCKED, parameters).mappings().all()
 
 
+def locked_neighbours(
+    connection: sa.Connection, user_id: str, since: datetime
+) -> tuple[PendingAction, ...]:
+    """A user's open, unsettled and since then confirmed actions, locked."""
+    parameters = {"of_user": user_id, "since": since}
+    return load_actions(connection, connection.execute(_NEIGHBOURS, parameters).mappings().all())
+
+
+def write_parking(connection: sa.Connection, parking: Parking) -> None:
+    """Store a new action and end those whose place it takes."""
+    for old in parking.superseded:
+        move_on(connection, old, now=parking.action.create_time)
+    insert_action(connection, parking.action)
+
+
 def actions_by_id(
     connection: sa.Connection, ids: Iterable[PendingActionId]
 ) -> dict[PendingActionId, PendingAction]:
@@ -130,7 +161,7 @@ def insert_action(connection: sa.Connection, action: PendingAction) -> None:
             "possible_duplicate": action.possible_duplicate,
             "outcome_json": _outcome_text(action),
             "told_turn_id": "",
-            "sender": "",
+            "arguments_json": action.arguments_json,
             "create_time": action.create_time,
             "expire_time": action.expire_time,
             "update_time": action.create_time,
@@ -153,15 +184,11 @@ def move_on(connection: sa.Connection, action: PendingAction, *, now: datetime) 
     )
 
 
-def write_change(
-    connection: sa.Connection, change: ActionChange, *, now: datetime, sender: str = ""
-) -> None:
+def write_change(connection: sa.Connection, change: ActionChange, *, now: datetime) -> None:
     """Write what a step made of an action, with its audit rows, or nothing."""
     if change.action is None:
         return
     move_on(connection, change.action, now=now)
-    if sender and change.action.state is ActionState.EXECUTING:
-        connection.execute(_SENT_BY, {"action_id": change.action.pending_action_id, "by": sender})
     audit_chain.append(connection, change.audits)
     if change.tier_event is not None:
         insert_event(connection, change.tier_event)
@@ -214,4 +241,5 @@ def _action(row: Any, sources: tuple[str, ...]) -> PendingAction:
         possible_duplicate=row["possible_duplicate"],
         read_sources=sources,
         outcome=outcome_from_json(read_json(outcome)) if outcome else None,
+        arguments_json=row["arguments_json"],
     )

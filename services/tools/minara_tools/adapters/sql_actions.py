@@ -1,6 +1,6 @@
 """Pending actions: read, and moved on under their row lock."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,20 +9,32 @@ import sqlalchemy as sa
 from minara_core.actions import ActionState, PendingAction
 from minara_core.clock import Clock
 from minara_core.errors import NotFound
-from minara_core.ids import PendingActionId, UserId
+from minara_core.ids import PendingActionId, ToolCallId, TurnId, UserId
 from minara_core.reasons import ErrorReason
+from minara_runtime import audit as audit_chain
 from minara_runtime.database import Database
-from minara_runtime.process_lease import lives
-from minara_tools.adapters.sql_action_rows import Rows, load_actions, write_change
+from minara_tools.adapters.sql_action_rows import (
+    Rows,
+    insert_event,
+    load_actions,
+    locked_neighbours,
+    write_change,
+    write_parking,
+)
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS
 from minara_tools.adapters.sql_trading import HasHaltFile, held_trading_standing
-from minara_tools.app.stores import ActionPage, ActionStep, UnsettledAction
+from minara_tools.app.stores import ActionPage, ActionStep, ParkedAction
 
 _FIND = sa.select(PENDING_ACTIONS).where(
     PENDING_ACTIONS.c.pending_action_id == sa.bindparam("action"),
     PENDING_ACTIONS.c.user_id == sa.bindparam("person"),
 )
 _LOCK = _FIND.with_for_update()
+_OF_CALL = sa.select(PENDING_ACTIONS).where(
+    PENDING_ACTIONS.c.turn_id == sa.bindparam("turn"),
+    PENDING_ACTIONS.c.tool_call_id == sa.bindparam("call"),
+    PENDING_ACTIONS.c.user_id == sa.bindparam("person"),
+)
 _PAGE = (
     sa.select(PENDING_ACTIONS)
     .where(
@@ -45,34 +57,33 @@ _OVERDUE = (
     .order_by(PENDING_ACTIONS.c.position)
     .limit(500)
 )
-_UNSETTLED = (
-    sa.select(PENDING_ACTIONS)
-    .where(
-        PENDING_ACTIONS.c.state.in_([ActionState.EXECUTING.value, ActionState.UNCERTAIN.value]),
-        sa.or_(PENDING_ACTIONS.c.sender == sa.bindparam("own"), ~lives(PENDING_ACTIONS.c.sender)),
-    )
-    .order_by(PENDING_ACTIONS.c.position)
-    .limit(500)
-)
 _NEWEST = 2**62
 
 
 class SqlActions:
-    """Implements ActionStore. `owner` names this process, whose life ProcessLease keeps known."""
+    """Implements ActionStore."""
 
-    def __init__(
-        self, database: Database, has_halt_file: HasHaltFile, clock: Clock, *, owner: str
-    ) -> None:
+    def __init__(self, database: Database, has_halt_file: HasHaltFile, clock: Clock) -> None:
         self._database = database
         self._has_halt_file = has_halt_file
         self._clock = clock
-        self._owner = owner
 
     async def find(self, action_id: PendingActionId, user_id: UserId) -> PendingAction:
         parameters = {"action": action_id, "person": user_id}
 
         def look(connection: sa.Connection) -> PendingAction:
             return _one(connection, connection.execute(_FIND, parameters).mappings().all())
+
+        return await self._database.read(look)
+
+    async def of_call(
+        self, user_id: UserId, turn_id: TurnId, call_id: ToolCallId
+    ) -> PendingAction | None:
+        parameters = {"turn": turn_id, "call": call_id, "person": user_id}
+
+        def look(connection: sa.Connection) -> PendingAction | None:
+            rows = connection.execute(_OF_CALL, parameters).mappings().all()
+            return next(iter(load_actions(connection, rows)), None)
 
         return await self._database.read(look)
 
@@ -108,6 +119,21 @@ class SqlActions:
 
         return await self._database.read(look)
 
+    async def park(
+        self,
+        user_id: UserId,
+        since: datetime,
+        plan: Callable[[Sequence[PendingAction]], ParkedAction],
+    ) -> ParkedAction:
+        def write(connection: sa.Connection) -> ParkedAction:
+            parked = plan(locked_neighbours(connection, user_id, since))
+            write_parking(connection, parked.parking)
+            audit_chain.append(connection, parked.audits)
+            insert_event(connection, parked.tier_event)
+            return parked
+
+        return await self._database.transaction(write)
+
     async def change(
         self, action_id: PendingActionId, user_id: UserId, step: ActionStep
     ) -> PendingAction:
@@ -117,7 +143,7 @@ class SqlActions:
             trading = held_trading_standing(connection, user_id, self._has_halt_file)
             action = _one(connection, connection.execute(_LOCK, parameters).mappings().all())
             change = step(action, trading)
-            write_change(connection, change, now=self._clock.now(), sender=self._owner)
+            write_change(connection, change, now=self._clock.now())
             return change.action or action
 
         return await self._database.transaction(write)
@@ -126,22 +152,6 @@ class SqlActions:
         def look(connection: sa.Connection) -> tuple[PendingAction, ...]:
             rows = connection.execute(_OVERDUE, {"now": now}).mappings().all()
             return load_actions(connection, rows)
-
-        return await self._database.read(look)
-
-    async def unsettled(self, but: Collection[PendingActionId]) -> tuple[UnsettledAction, ...]:
-        def look(connection: sa.Connection) -> tuple[UnsettledAction, ...]:
-            found = connection.execute(_UNSETTLED, {"own": self._owner}).mappings().all()
-            rows = [row for row in found if row["pending_action_id"] not in but]
-            actions = load_actions(connection, rows)
-            # Who has an SQLite file has it alone, so every earlier sender is dead.
-            is_alone = connection.dialect.name == "sqlite"
-            return tuple(
-                UnsettledAction(
-                    action=action, is_sender_dead=is_alone and row["sender"] != self._owner
-                )
-                for action, row in zip(actions, rows, strict=True)
-            )
 
         return await self._database.read(look)
 

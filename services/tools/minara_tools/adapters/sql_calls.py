@@ -5,7 +5,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from minara_core.actions import ActionState, PendingAction
+from minara_core.actions import PendingAction
 from minara_core.audit import AuditRecord
 from minara_core.ids import UserId
 from minara_runtime import audit as audit_chain
@@ -14,12 +14,11 @@ from minara_runtime.database import Database
 from minara_runtime.statements import insert_if_absent
 from minara_tools.adapters.result_json import outcome_to_text
 from minara_tools.adapters.sql_action_rows import (
-    insert_action,
     insert_event,
-    load_actions,
-    move_on,
+    locked_neighbours,
+    write_parking,
 )
-from minara_tools.adapters.sql_tables import PENDING_ACTIONS, TOOL_CALLS, TOOL_RESULTS
+from minara_tools.adapters.sql_tables import TOOL_CALLS, TOOL_RESULTS
 from minara_tools.app.stores import FinishedCall, ParkedCall, StartedCall
 
 _FINISH = (
@@ -35,27 +34,6 @@ _FINISH = (
         result_json=sa.bindparam("result"),
         duration_ms=sa.bindparam("duration"),
     )
-)
-_NEIGHBOURS = (
-    sa.select(PENDING_ACTIONS)
-    .where(
-        PENDING_ACTIONS.c.user_id == sa.bindparam("of_user"),
-        sa.or_(
-            PENDING_ACTIONS.c.state.in_(
-                [
-                    ActionState.PENDING.value,
-                    ActionState.EXECUTING.value,
-                    ActionState.UNCERTAIN.value,
-                ]
-            ),
-            sa.and_(
-                PENDING_ACTIONS.c.state == ActionState.DONE.value,
-                PENDING_ACTIONS.c.update_time >= sa.bindparam("since"),
-            ),
-        ),
-    )
-    .order_by(PENDING_ACTIONS.c.position)
-    .with_for_update()
 )
 
 
@@ -88,12 +66,8 @@ class SqlCalls:
         plan: Callable[[Sequence[PendingAction]], ParkedCall],
     ) -> ParkedCall:
         def write(connection: sa.Connection) -> ParkedCall:
-            parameters = {"of_user": user_id, "since": since}
-            rows = connection.execute(_NEIGHBOURS, parameters).mappings().all()
-            parked = plan(load_actions(connection, rows))
-            for old in parked.parking.superseded:
-                move_on(connection, old, now=parked.finished.started.time)
-            insert_action(connection, parked.parking.action)
+            parked = plan(locked_neighbours(connection, user_id, since))
+            write_parking(connection, parked.parking)
             audits = [*parked.audits, *_written(connection, parked.finished)]
             audit_chain.append(connection, audits)
             return parked

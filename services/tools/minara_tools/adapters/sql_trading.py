@@ -16,10 +16,12 @@ from minara_runtime import audit as audit_chain
 from minara_runtime.database import Database
 from minara_runtime.statements import insert_if_absent
 from minara_tools.adapters.sql_action_rows import load_actions, locked_actions, write_change
+from minara_tools.adapters.sql_fund_locks import lock_funds
 from minara_tools.adapters.sql_tables import TRADING_STATES
 from minara_tools.app.stores import ActionChange, Halted
 from minara_tools.domain.trading import (
     INSTALLATION,
+    STRICTNESS,
     ScopeState,
     TradingStanding,
     standing_of,
@@ -47,7 +49,7 @@ _SET = (
         update_time=sa.bindparam("now"),
     )
 )
-_OPEN_STATES = (ActionState.PENDING, ActionState.CONFIRMED, ActionState.EXECUTING)
+_OPEN_STATES = (ActionState.PENDING, ActionState.CONFIRMED)
 
 
 def trading_standing(
@@ -64,6 +66,16 @@ def held_trading_standing(
     for scope in (INSTALLATION, user_id):
         _ensure(connection, scope)
     return _standing(connection, user_id, has_halt_file, _SHARED)
+
+
+def tighten(
+    connection: sa.Connection, user_id: str, state: TradingState, reason: str, *, now: datetime
+) -> None:
+    """Make a person's own state at least this strict; it never becomes looser."""
+    _ensure(connection, user_id)
+    own = _scope_state(connection.execute(_OWN, {"of_scope": user_id}).one())
+    if STRICTNESS.index(state) > STRICTNESS.index(own.state):
+        _set(connection, user_id, state, reason, etag="", now=now)
 
 
 class SqlTradingStates:
@@ -88,6 +100,7 @@ class SqlTradingStates:
         audit: AuditRecord,
     ) -> Halted:
         def write(connection: sa.Connection) -> Halted:
+            lock_funds(connection, user_id)
             _ensure(connection, user_id)
             own = _scope_state(connection.execute(_OWN, {"of_scope": user_id}).one())
             if own.state is not TradingState.HALTED:
@@ -95,23 +108,32 @@ class SqlTradingStates:
                 audit_chain.append(connection, [audit])
             rows = locked_actions(connection, user_id, _OPEN_STATES)
             rejected: list[PendingAction] = []
-            executing: list[PendingAction] = []
             for action in load_actions(connection, rows):
                 change = reject(action)
                 write_change(connection, change, now=now)
-                (executing if change.action is None else rejected).append(action)
+                rejected += [action] if change.action else []
             return Halted(
                 standing=trading_standing(connection, user_id, self._has_halt_file),
                 rejected=tuple(action.pending_action_id for action in rejected),
-                executing=tuple(action.pending_action_id for action in executing),
             )
 
         return await self._database.transaction(write)
+
+    async def set_installation(
+        self, state: TradingState, reason: str, *, now: datetime, audit: AuditRecord
+    ) -> None:
+        def write(connection: sa.Connection) -> None:
+            _ensure(connection, INSTALLATION)
+            _set(connection, INSTALLATION, state, reason, etag="", now=now)
+            audit_chain.append(connection, [audit])
+
+        await self._database.transaction(write)
 
     async def resume(
         self, user_id: UserId, *, etag: str, now: datetime, audit: AuditRecord
     ) -> TradingStanding:
         def write(connection: sa.Connection) -> TradingStanding:
+            lock_funds(connection, user_id)
             _ensure(connection, user_id)
             own = _scope_state(connection.execute(_OWN, {"of_scope": user_id}).one())
             standing = trading_standing(connection, user_id, self._has_halt_file)

@@ -23,8 +23,8 @@ from minara_tools.adapters.sql_tables import PENDING_ACTIONS, SESSIONS, TOOL_CAL
 from minara_tools.adapters.sql_trading import HasHaltFile, trading_standing
 from minara_tools.app.stores import KnownTurn, RecordedCall, TurnRecord, TurnStanding
 from minara_tools.domain import results
-from minara_tools.domain.approvals import TELLABLE_STATES
-from minara_tools.domain.intent import REMEMBERED_MESSAGES
+from minara_tools.domain.approvals import CONFIRMED_STATES, TELLABLE_STATES
+from minara_tools.domain.intent import REJECTIONS_IN_A_ROW, REMEMBERED_MESSAGES
 from minara_tools.domain.trading import TradingStanding
 
 _OWNER = sa.select(SESSIONS.c.user_id).where(SESSIONS.c.session_id == sa.bindparam("session"))
@@ -72,6 +72,18 @@ _MESSAGES = (
     )
     .order_by(TURNS.c.position.desc())
     .limit(REMEMBERED_MESSAGES)
+)
+_DECIDED = (
+    sa.select(PENDING_ACTIONS.c.state)
+    .where(
+        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+        one_of(
+            PENDING_ACTIONS.c.state,
+            [state.value for state in (*CONFIRMED_STATES, ActionState.REJECTED)],
+        ),
+    )
+    .order_by(PENDING_ACTIONS.c.position.desc())
+    .limit(REJECTIONS_IN_A_ROW)
 )
 _MADE = sa.select(TOOL_CALLS.c.tool_call_id, TOOL_CALLS.c.tool_name, TOOL_CALLS.c.marks_turn).where(
     TOOL_CALLS.c.turn_id == sa.bindparam("turn")
@@ -163,6 +175,7 @@ class SqlTurns:
             messages = connection.execute(_MESSAGES, until)
             made = connection.execute(_MADE, {"turn": turn_id}).all()
             seen = {call.tool_call_id for call in made}.intersection(call_ids)
+            decided = connection.execute(_DECIDED, {"session": row["session_id"]}).scalars().all()
             return KnownTurn(
                 turn=_record(row),
                 is_open=row["is_open"],
@@ -170,6 +183,7 @@ class SqlTurns:
                 trading=trading_standing(connection, user_id, self._has_halt_file),
                 human_messages=tuple(messages.scalars()),
                 calls_made=len(made),
+                was_rejected_again=decided.count(ActionState.REJECTED.value) >= REJECTIONS_IN_A_ROW,
                 read_sources=tuple(sorted({call.tool_name for call in made if call.marks_turn})),
                 recorded=_recorded(connection, turn_id, seen) if seen else {},
             )

@@ -20,15 +20,17 @@ from minara_core.tooling import (
     ToolSuccess,
     dump_json,
 )
+from minara_tools.app.call_counts import CallCounts
 from minara_tools.app.observing import ReportBug, Tracing
-from minara_tools.app.preview_move import MovePreview
+from minara_tools.app.preview_move import MoveCall, MovePreview
 from minara_tools.app.record_calls import CallRecorder, arguments_hash
 from minara_tools.app.records import outcome_name, reason_of
 from minara_tools.app.stores import RecordedCall, TurnStore
 from minara_tools.domain import results
 from minara_tools.domain.boundary import marks_turn
-from minara_tools.domain.gates import verdict_of
+from minara_tools.domain.gates import ceiling_of, verdict_of
 from minara_tools.domain.hooks import BeforeToolCallHook, GateInput, gate_input, pass_gates
+from minara_tools.domain.intent import is_solicited, named_move
 from minara_tools.domain.ledger import Selection, TurnLedger
 from minara_tools.domain.outcomes import ToolCallBlockedError, ToolFailed
 from minara_tools.domain.registry import ToolContext, ToolEntry, ToolRegistry
@@ -70,10 +72,12 @@ class _Running:
     batch: Batch
     ledger: TurnLedger
     tell: Callable[[CallUpdate], None]
+    counts: CallCounts
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
 
     def count(self) -> None:
-        self.ledger = replace(self.ledger, calls_made=self.ledger.calls_made + 1)
+        made = self.counts.add(self.ledger.turn_id, self.ledger.calls_made)
+        self.ledger = replace(self.ledger, calls_made=made)
 
     def read(self, entry: ToolEntry | None, outcome: ToolOutcome) -> None:
         if entry is not None and isinstance(outcome, ToolSuccess) and marks_turn(entry):
@@ -104,6 +108,7 @@ class ToolDispatcher:
         self._clock = clock
         self._tracing = tracing
         self._report_bug = report_bug
+        self._counts = CallCounts()
 
     async def execute(self, batch: Batch) -> AsyncGenerator[CallUpdate]:
         """One CallFinished per call, in any order, each durable before it is yielded.
@@ -112,7 +117,9 @@ class ToolDispatcher:
         results cannot be recorded.
         """
         updates: asyncio.Queue[CallUpdate | None] = asyncio.Queue()
-        running = _Running(batch=batch, ledger=batch.ledger, tell=updates.put_nowait)
+        running = _Running(
+            batch=batch, ledger=batch.ledger, tell=updates.put_nowait, counts=self._counts
+        )
         work = asyncio.create_task(self._work(running))
         work.add_done_callback(lambda _: updates.put_nowait(None))
         try:
@@ -198,7 +205,9 @@ class ToolDispatcher:
         return await self._finish(running, entry, call, _interrupted(), begin)
 
     async def _given(self, running: _Running, call: ToolCall) -> GateInput:
-        entry = self._registry.entries.get(call.name)
+        entry, ledger = self._registry.entries.get(call.name), running.ledger
+        made = self._counts.made(ledger.turn_id, ledger.calls_made)
+        running.ledger = replace(ledger, calls_made=made)
         if entry is not None and entry.is_fund_moving:
             trading = await self._turns.trading(running.ledger.user_id)
             running.ledger = replace(running.ledger, trading_state=trading.state)
@@ -240,7 +249,7 @@ class ToolDispatcher:
         self, running: _Running, entry: ToolEntry, given: GateInput, begin: float
     ) -> ToolResult:
         try:
-            action = await self._preview.action(entry, given, _context(running, given))
+            action = await self._preview.action(_move_call(running, entry, given))
         except Exception as error:
             outcome = self._broken(error, entry)
             return await self._finish(running, entry, given.call, outcome, begin)
@@ -287,6 +296,19 @@ class ToolDispatcher:
 
     def _since(self, begin: float) -> int:
         return round((self._clock.monotonic() - begin) * 1_000)
+
+
+def _move_call(running: _Running, entry: ToolEntry, given: GateInput) -> MoveCall:
+    assert given.arguments is not None
+    ledger = given.ledger
+    return MoveCall(
+        entry=entry,
+        arguments=given.arguments,
+        context=_context(running, given),
+        ceiling=ceiling_of(given),
+        solicited=is_solicited(ledger.human_messages, named_move(entry, given.arguments)),
+        read_sources=ledger.read_sources,
+    )
 
 
 def _context(running: _Running, given: GateInput) -> ToolContext:

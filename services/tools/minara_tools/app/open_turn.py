@@ -144,6 +144,7 @@ def _never_opened(turn: TurnRecord, trading: TradingStanding) -> KnownTurn:
         trading=trading,
         human_messages=(),
         calls_made=0,
+        was_rejected_again=False,
         read_sources=(),
         recorded={},
     )
@@ -170,5 +171,6 @@ def _ledger(known: KnownTurn, asked_sets: Iterable[str]) -> TurnLedger:
         message=turn.message,
         human_messages=known.human_messages,
         calls_made=known.calls_made,
+        was_rejected_again=known.was_rejected_again,
         read_sources=known.read_sources,
     )

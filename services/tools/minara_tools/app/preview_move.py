@@ -1,65 +1,85 @@
-"""A money call becomes a pending action: quoted, judged, stored, and nothing sent."""
+"""A money call becomes a pending action: quoted, judged by the stages, and nothing sent."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
 
 from minara_core.actions import ActionState, PendingAction
 from minara_core.clock import Clock
 from minara_core.ids import IdSource, PendingActionId
-from minara_core.reasons import DenialReason
-from minara_core.taxonomy import TradingState
+from minara_core.taxonomy import PermissionTier
+from minara_tools.app.gather_funds import FundGathering
 from minara_tools.domain import approvals
-from minara_tools.domain.action_json import action_hash
-from minara_tools.domain.hooks import GateInput
-from minara_tools.domain.intent import is_solicited, named_move
-from minara_tools.domain.outcomes import ToolCallBlockedError
+from minara_tools.domain.action_json import action_hash, canonical_arguments
+from minara_tools.domain.exits import refuse_when_stopped
+from minara_tools.domain.funds import StageInput
 from minara_tools.domain.registry import Quotation, ToolContext, ToolEntry
+from minara_tools.domain.stages import ASKING, pass_stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveCall:
+    """A money call that has passed the gates. `ceiling` is what its step may do at most,
+    `solicited` whether the person's own words name it, `read_sources` what the turn has read from
+    outside, `is_manual` when a person filled it in by hand."""
+
+    entry: ToolEntry
+    arguments: BaseModel
+    context: ToolContext
+    ceiling: PermissionTier
+    solicited: bool
+    read_sources: tuple[str, ...]
+    is_manual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MovePreview:
     clock: Clock
     ids: IdSource
+    funds: FundGathering
 
-    async def action(
-        self, entry: ToolEntry, given: GateInput, context: ToolContext
-    ) -> PendingAction:
-        """Quote the call. Raises what the quote raises, TimeoutError, and ToolCallBlockedError when
-        the trading state forbids the resolved order."""
-        assert entry.quote is not None
-        async with asyncio.timeout(entry.timeout_seconds):
-            quotation = await entry.quote(given.arguments, context)
-        _refuse_by_trading_state(quotation, given.ledger.trading_state)
-        move = None if given.arguments is None else named_move(entry, given.arguments)
-        now = self.clock.now()
+    async def action(self, call: MoveCall) -> PendingAction:
+        """Quote and judge the call. Raises what its tool's `quote` raises, TimeoutError, and
+        ToolCallBlockedError for what a stage denies."""
+        assert call.entry.quote is not None
+        async with asyncio.timeout(call.entry.timeout_seconds):
+            quotation = await call.entry.quote(call.arguments, call.context)
+            quotation = await self._judged(call, quotation)
+        now, context = self.clock.now(), call.context
         return PendingAction(
             pending_action_id=PendingActionId(self.ids.new()),
-            user_id=given.ledger.user_id,
-            session_id=given.ledger.session_id,
-            turn_id=given.ledger.turn_id,
-            tool_call_id=given.call.tool_call_id,
-            tool_name=entry.name,
+            user_id=context.user_id,
+            session_id=context.session_id,
+            turn_id=context.turn_id,
+            tool_call_id=context.tool_call_id,
+            tool_name=call.entry.name,
             state=ActionState.PENDING,
             order=quotation.order,
             preview=quotation.preview,
             action_hash=action_hash(quotation.order, quotation.preview),
+            arguments_json=canonical_arguments(call.arguments),
             create_time=now,
             expire_time=now + approvals.LIFETIME,
-            solicited=is_solicited(given.ledger.human_messages, move),
-            read_sources=given.ledger.read_sources,
+            solicited=call.solicited,
+            read_sources=call.read_sources,
         )
 
-
-def _refuse_by_trading_state(quotation: Quotation, state: TradingState) -> None:
-    if not approvals.forbids(state, quotation.order):
-        return
-    reason = (
-        DenialReason.TRADING_HALTED
-        if state is TradingState.HALTED
-        else DenialReason.TRADING_REDUCING
-    )
-    raise ToolCallBlockedError(
-        reason,
-        gate="trading_state",
-        message=f"trading is {state.value}: only what reduces exposure may be sent",
-    )
+    async def _judged(self, call: MoveCall, quotation: Quotation) -> Quotation:
+        """The quotation with the stages' warnings in its preview."""
+        order, preview = quotation.order, quotation.preview
+        instrument, user_id = order.instrument, call.context.user_id
+        snapshot = await self.funds.snapshot(
+            user_id, order.account, (instrument.base, instrument.quote)
+        )
+        funds = await self.funds.context(user_id, snapshot)
+        refuse_when_stopped(funds.trading_state, order)
+        given = StageInput(
+            order=order,
+            preview=preview,
+            funds=funds,
+            is_manual=call.is_manual,
+            ceiling=call.ceiling,
+        )
+        warnings = dict.fromkeys((*preview.warnings, *pass_stages(ASKING, given)))
+        return replace(quotation, preview=replace(preview, warnings=tuple(warnings)))

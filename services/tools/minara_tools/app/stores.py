@@ -1,6 +1,6 @@
 """What tools keeps, as ports: turns, calls, pending actions, trading states."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -8,7 +8,7 @@ from typing import Protocol
 from minara_core.actions import PendingAction
 from minara_core.audit import AuditRecord
 from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, UserId
-from minara_core.taxonomy import Origin, PermissionTier
+from minara_core.taxonomy import Origin, PermissionTier, TradingState
 from minara_core.tooling import ToolResult
 from minara_tools.domain.approvals import Parking
 from minara_tools.domain.trading import TradingStanding
@@ -54,7 +54,8 @@ class RecordedCall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTurn:
     """A turn from the ledger. `session_epoch` is the highest one seen, `recorded` those of the
-    asked-for calls that were seen before."""
+    asked-for calls that were seen before; `was_rejected_again` when the person rejected the last
+    two previews of the session that they decided."""
 
     turn: TurnRecord
     is_open: bool
@@ -62,6 +63,7 @@ class KnownTurn:
     trading: TradingStanding
     human_messages: tuple[str, ...]
     calls_made: int
+    was_rejected_again: bool
     read_sources: tuple[str, ...]
     recorded: Mapping[ToolCallId, RecordedCall]
 
@@ -188,20 +190,32 @@ class ActionPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnsettledAction:
-    """An executing or uncertain action that no living process minds, as far as leases tell.
+class ParkedAction:
+    """A new pending action that no tool call made, the ones it ends, and what is audited."""
 
-    `is_sender_dead` is certain knowledge: a lapsed lease alone may be that of a process which was
-    held up and goes on.
-    """
-
-    action: PendingAction
-    is_sender_dead: bool
+    parking: Parking
+    audits: tuple[AuditRecord, ...]
+    tier_event: TierEvent
 
 
 class ActionStore(Protocol):
+    async def park(
+        self,
+        user_id: UserId,
+        since: datetime,
+        plan: Callable[[Sequence[PendingAction]], ParkedAction],
+    ) -> ParkedAction:
+        """As CallStore.park, for an action that no tool call made."""
+        ...
+
     async def find(self, action_id: PendingActionId, user_id: UserId) -> PendingAction:
         """Raises NotFound (ACTION_NOT_FOUND) for an unknown or foreign one."""
+        ...
+
+    async def of_call(
+        self, user_id: UserId, turn_id: TurnId, call_id: ToolCallId
+    ) -> PendingAction | None:
+        """The action that this call made, if it made one."""
         ...
 
     async def page(
@@ -227,16 +241,13 @@ class ActionStore(Protocol):
         """Pending actions whose time is over."""
         ...
 
-    async def unsettled(self, but: Collection[PendingActionId]) -> tuple[UnsettledAction, ...]: ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halted:
-    """`rejected` were waiting; `executing` were already on their way."""
+    """`rejected` were waiting."""
 
     standing: TradingStanding
     rejected: tuple[PendingActionId, ...]
-    executing: tuple[PendingActionId, ...]
 
 
 class TradingStates(Protocol):
@@ -252,6 +263,12 @@ class TradingStates(Protocol):
         audit: AuditRecord,
     ) -> Halted:
         """Halt the user and reject what waits, in one commit."""
+        ...
+
+    async def set_installation(
+        self, state: TradingState, reason: str, *, now: datetime, audit: AuditRecord
+    ) -> None:
+        """What holds for everybody, whatever held before."""
         ...
 
     async def resume(

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import rfc8785
+from pydantic import BaseModel
 
 from minara_core.actions import (
     ActionOutcome,
@@ -16,6 +17,7 @@ from minara_core.actions import (
     ActionState,
     Instrument,
     MarginMode,
+    MoveKind,
     OrderType,
     QuantityUnit,
     ResolvedOrder,
@@ -55,6 +57,9 @@ def order_from_json(stored: Mapping[str, Any]) -> ResolvedOrder:
         max_fee=Decimal(stored["max_fee"]),
         max_fee_asset=stored["max_fee_asset"],
         recipient=stored["recipient"],
+        kind=MoveKind(stored["kind"]),
+        memo=stored["memo"],
+        cancels=stored["cancels"],
     )
 
 
@@ -100,12 +105,18 @@ def outcome_from_json(stored: Mapping[str, Any]) -> ActionOutcome:
         venue_order_id=stored["venue_order_id"],
         decide_time=_time(stored["decide_time"]) if stored["decide_time"] else None,
         finish_time=_time(stored["finish_time"]) if stored["finish_time"] else None,
+        replaced_by=stored["replaced_by"],
     )
 
 
 def canonical_json(value: JsonObject) -> str:
     """RFC 8785 text: equal values have equal bytes. Money in it is text."""
     return rfc8785.dumps(value).decode("utf-8")
+
+
+def canonical_arguments(arguments: BaseModel) -> str:
+    """RFC 8785 JSON of a call's validated arguments without `intent`."""
+    return canonical_json(arguments.model_dump(mode="json", exclude={"intent"}))
 
 
 def read_json(text: str) -> JsonObject:

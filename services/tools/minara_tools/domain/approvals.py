@@ -12,17 +12,21 @@ from types import MappingProxyType
 from minara_core.actions import (
     ActionOutcome,
     ActionState,
+    MoveKind,
     PendingAction,
     PlacedOrder,
     PlacedState,
     ResolvedOrder,
     Side,
+    TimeInForce,
     TradingMode,
 )
 from minara_core.errors import Conflict
 from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.taxonomy import TradingState
 from minara_tools.domain.action_json import client_order_id
+from minara_tools.domain.exits import refuse_when_stopped
+from minara_tools.domain.operations import BY_PERSON
 from minara_tools.domain.outcomes import ToolCallBlockedError
 
 LIFETIME = timedelta(minutes=10)
@@ -74,9 +78,11 @@ TRANSITIONS: Mapping[ActionState, frozenset[ActionState]] = MappingProxyType(
         ActionState.UNCERTAIN: frozenset(
             {ActionState.UNCERTAIN, ActionState.DONE, ActionState.FAILED, ActionState.VOIDED}
         ),
+        ActionState.DONE: frozenset({ActionState.DONE}),
     }
 )
-"""From each state that is not final. PENDING goes through CONFIRMED and on in one transaction."""
+"""PENDING goes through CONFIRMED and on in one transaction. DONE moves on when a resting order
+fills or ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,7 @@ class Configuration:
 
     mode: TradingMode
     venue: str
-    account: str
+    accounts: frozenset[str]
     symbols: frozenset[str]
     can_execute: bool
 
@@ -116,18 +122,8 @@ def rejected(action: PendingAction, now: datetime, *, reason: str = "") -> Pendi
     return moved(action, _unsent(ActionState.REJECTED, message, reason, now))
 
 
-def executing(
-    action: PendingAction,
-    *,
-    now: datetime,
-    trading_state: TradingState,
-    running: Configuration,
-) -> PendingAction:
-    """What a valid yes makes of a pending action: EXECUTING, or VOIDED by a gate."""
-    denial = _void_reason(action, trading_state, running)
-    if denial is not None:
-        reason, message = denial
-        return moved(action, _unsent(ActionState.VOIDED, message, reason, now))
+def executing(action: PendingAction, now: datetime) -> PendingAction:
+    """What a valid yes makes of a pending action that no gate refuses."""
     return moved(
         action,
         ActionOutcome(
@@ -136,6 +132,31 @@ def executing(
             client_order_id=client_order_id(action.pending_action_id),
             decide_time=now,
         ),
+    )
+
+
+def voided(
+    action: PendingAction, *, reason: str, message: str, now: datetime, replaced_by: str = ""
+) -> PendingAction:
+    """A gate refused at execution, or the venue provably took nothing."""
+    if action.state is ActionState.PENDING:
+        outcome = _unsent(ActionState.VOIDED, f"{message}; nothing was sent", reason, now)
+        return moved(action, replace(outcome, replaced_by=replaced_by))
+    return unfilled(action, ActionState.VOIDED, reason=reason, message=message, now=now)
+
+
+def resolved(
+    action: PendingAction, was_executed: bool, evidence: str, now: datetime
+) -> PendingAction:
+    """A person has settled an uncertain action with evidence."""
+    state = ActionState.DONE if was_executed else ActionState.VOIDED
+    said = "executed" if was_executed else "not executed"
+    return unfilled(
+        action,
+        state,
+        reason=BY_PERSON,
+        message=f"settled by a person: {said} ({evidence[:200]})",
+        now=now,
     )
 
 
@@ -162,7 +183,7 @@ def too_late(action: PendingAction) -> Conflict:
 
 def settled(action: PendingAction, placed: PlacedOrder, now: datetime) -> PendingAction:
     """What the venue's order means for the action; an order still open leaves it uncertain."""
-    state, message, reason = _meaning(placed)
+    state, message, reason = _meaning(action.order, placed)
     decided = action.outcome.decide_time if action.outcome else None
     return moved(
         action,
@@ -179,7 +200,7 @@ def settled(action: PendingAction, placed: PlacedOrder, now: datetime) -> Pendin
             received_asset=placed.received_asset,
             fee=placed.fee,
             fee_asset=placed.fee_asset,
-            client_order_id=placed.client_order_id,
+            client_order_id=action.outcome.client_order_id if action.outcome else "",
             venue_order_id=placed.venue_order_id,
             decide_time=decided,
             finish_time=None if state is ActionState.UNCERTAIN else now,
@@ -203,18 +224,6 @@ def unfilled(
             finish_time=None if state is ActionState.UNCERTAIN else now,
         ),
     )
-
-
-def is_exit(order: ResolvedOrder) -> bool:
-    """Whether an order can only reduce exposure: reduce-only, or a spot sale for the quote."""
-    return order.reduce_only or (order.side is Side.SELL and order.leverage == 1)
-
-
-def forbids(state: TradingState, order: ResolvedOrder) -> bool:
-    """Whether the trading state keeps this order from being sent."""
-    if state is TradingState.ACTIVE:
-        return False
-    return state is TradingState.HALTED or not is_exit(order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +303,8 @@ def _target(order: ResolvedOrder) -> tuple[str, ...]:
         order.instrument.symbol,
         order.side,
         order.recipient,
+        order.kind,
+        order.cancels,
     )
 
 
@@ -303,43 +314,58 @@ def _same_size(one: ResolvedOrder, other: ResolvedOrder) -> bool:
     return one.side is Side.BUY and one.max_spend == other.max_spend
 
 
-def _void_reason(
+def check_still_possible(
     action: PendingAction, trading_state: TradingState, running: Configuration
-) -> tuple[str, str] | None:
+) -> None:
+    """Raises ToolCallBlockedError when the trading state forbids the stored order, or when mode,
+    venue, account or instrument are not those of the preview any more."""
     order = action.order
-    if forbids(trading_state, order):
-        reason = (
-            DenialReason.TRADING_HALTED
-            if trading_state is TradingState.HALTED
-            else DenialReason.TRADING_REDUCING
-        )
-        return reason, f"trading is {trading_state.value}; nothing was sent"
-    configured = (running.mode, running.venue, running.account)
-    is_listed = order.instrument.symbol in running.symbols
-    if (order.mode, order.venue, order.account) != configured or not (
-        is_listed and running.can_execute
+    refuse_when_stopped(trading_state, order)
+    configured = (running.mode, running.venue)
+    is_listed = order.kind is not MoveKind.TRADE or order.instrument.symbol in running.symbols
+    is_own = order.account in running.accounts
+    if (order.mode, order.venue) != configured or not (
+        is_own and is_listed and running.can_execute
     ):
-        return (
+        raise ToolCallBlockedError(
             DenialReason.CONFIRMATION_MISMATCH,
-            "mode, venue, account, instrument or tool are not those of the preview any more; "
-            "nothing was sent",
+            gate="configuration",
+            message="mode, venue, account, instrument or tool are not those of the preview",
         )
-    return None
 
 
-def _meaning(placed: PlacedOrder) -> tuple[ActionState, str, str]:
+def _meaning(order: ResolvedOrder, placed: PlacedOrder) -> tuple[ActionState, str, str]:
+    if order.kind is MoveKind.CANCEL:
+        return _meaning_of_cancel(placed)
+    if order.kind is not MoveKind.TRADE and placed.state is PlacedState.FILLED:
+        return ActionState.DONE, "sent", ""
     match placed.state:
         case PlacedState.FILLED:
             return ActionState.DONE, "filled", ""
-        case PlacedState.CANCELLED if placed.filled_quantity > 0:
+        case PlacedState.CANCELLED | PlacedState.EXPIRED if placed.filled_quantity > 0:
             return ActionState.DONE, "partly filled; the rest was cancelled", placed.reason
-        case PlacedState.CANCELLED:
+        case PlacedState.CANCELLED | PlacedState.EXPIRED if order.time_in_force is TimeInForce.GTC:
+            return ActionState.DONE, "the order was cancelled; nothing was filled", placed.reason
+        case PlacedState.CANCELLED | PlacedState.EXPIRED:
             reason = placed.reason or UNFILLED
             return ActionState.FAILED, "nothing was filled within the price bound", reason
         case PlacedState.REJECTED:
             return ActionState.FAILED, "the venue rejected the order", placed.reason or "REJECTED"
+        case PlacedState.OPEN if order.time_in_force is TimeInForce.GTC:
+            part = " and is partly filled" if placed.filled_quantity > 0 else ""
+            return ActionState.DONE, f"the order rests at the venue{part}", ""
         case PlacedState.OPEN:
             return ActionState.UNCERTAIN, "the order is still open at the venue", ""
+
+
+def _meaning_of_cancel(target: PlacedOrder) -> tuple[ActionState, str, str]:
+    match target.state:
+        case PlacedState.OPEN:
+            return ActionState.UNCERTAIN, "the order is still open at the venue", ""
+        case PlacedState.CANCELLED:
+            return ActionState.DONE, "the order was cancelled", ""
+        case _:
+            return ActionState.DONE, f"the order was over already: {target.state.value}", ""
 
 
 def _unsent(state: ActionState, message: str, reason: str, now: datetime) -> ActionOutcome:

@@ -27,6 +27,31 @@ def catalog_of(registry: ToolRegistry) -> Catalog:
     return Catalog(definitions=definitions, etag=hashlib.sha256(text.encode()).hexdigest())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSet:
+    """A tool set as people see it; `empty_reason` is empty when it has tools."""
+
+    name: str
+    includes: tuple[str, ...]
+    empty_reason: str
+
+
+def listed_sets(registry: ToolRegistry) -> tuple[ListedSet, ...]:
+    """Every declared set, and those of tools that brought their own, with why one is empty."""
+    filled = {entry.tool_set for entry in registry.entries.values()}
+    declared = registry.tool_sets.by_name
+    own = tuple(
+        ListedSet(
+            name=one.name,
+            includes=one.includes,
+            empty_reason="" if one.name in filled else one.empty_reason or "nothing is set up here",
+        )
+        for one in declared.values()
+    )
+    brought = sorted(filled - set(declared))
+    return (*own, *(ListedSet(name=name, includes=(), empty_reason="") for name in brought))
+
+
 def unavailable_tools(registry: ToolRegistry) -> tuple[UnavailableTool, ...]:
     """Tools that are registered and do not work here now."""
     needs = ((entry.name, entry.check()) for entry in registry.entries.values())

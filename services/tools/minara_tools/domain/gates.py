@@ -5,7 +5,12 @@ from minara_core.taxonomy import PermissionTier, TradingState
 from minara_tools.domain import permission
 from minara_tools.domain.boundary import check_boundary
 from minara_tools.domain.hooks import BeforeToolCallHook, GateInput
-from minara_tools.domain.intent import check_intent, named_move
+from minara_tools.domain.intent import (
+    REJECTIONS_IN_A_ROW,
+    asks_for_a_move,
+    check_intent,
+    named_move,
+)
 from minara_tools.domain.ledger import MAX_TOOL_CALLS
 from minara_tools.domain.local_tools import ALWAYS_CALLABLE
 from minara_tools.domain.outcomes import ToolCallBlockedError
@@ -57,8 +62,12 @@ def grant_valid(given: GateInput) -> None:
 
 
 def trading_state(given: GateInput) -> None:
-    """HALTED previews nothing; what REDUCING lets through is judged on the resolved order."""
-    if _entry(given).is_fund_moving and given.ledger.trading_state is TradingState.HALTED:
+    """HALTED previews nothing but what a person may close with; what it and REDUCING let through is
+    judged on the resolved order."""
+    entry, ledger = _entry(given), given.ledger
+    is_closing = entry.may_exit and ledger.origin.is_human
+    is_halted = ledger.trading_state is TradingState.HALTED
+    if entry.is_fund_moving and is_halted and not is_closing:
         raise ToolCallBlockedError(
             DenialReason.TRADING_HALTED,
             gate="trading_state",
@@ -105,6 +114,19 @@ def intent_fits(given: GateInput) -> None:
         check_intent(_entry(given), given.arguments, given.ledger.message)
 
 
+def not_rejected_again(given: GateInput) -> None:
+    """After two rejections in a row a person is not asked again before they ask themselves."""
+    ledger = given.ledger
+    is_pressing = ledger.was_rejected_again and not asks_for_a_move(ledger.human_messages)
+    if _entry(given).is_fund_moving and is_pressing:
+        raise ToolCallBlockedError(
+            DenialReason.RATE_LIMITED,
+            gate="rejections",
+            message="the last previews were rejected; only a request of the person reopens this",
+            metadata={"limit": str(REJECTIONS_IN_A_ROW)},
+        )
+
+
 def within_budget(given: GateInput) -> None:
     if given.ledger.calls_made >= MAX_TOOL_CALLS:
         raise ToolCallBlockedError(
@@ -126,6 +148,7 @@ GATES: tuple[BeforeToolCallHook, ...] = (
     tier_within_ceiling,
     analysis_trade_boundary,
     intent_fits,
+    not_rejected_again,
     within_budget,
 )
 
@@ -134,23 +157,28 @@ def verdict_of(given: GateInput) -> Verdict:
     """Whether the call runs or asks. Raises ToolCallBlockedError when it may do neither."""
     entry, ledger = _entry(given), given.ledger
     move = None if given.arguments is None else named_move(entry, given.arguments)
-    turn = permission.turn_ceiling(
-        origin=ledger.origin,
-        opted_in=ledger.opted_in,
-        grant_ceiling=ledger.grant_ceiling,
-        trading_state=ledger.trading_state,
-    )
     return permission.decide(
         entry.permission_tier,
         is_fund_moving=entry.is_fund_moving,
         origin=ledger.origin,
         opted_in=ledger.opted_in,
         stage=given.selection.stage,
-        ceiling=permission.step_ceiling(
-            turn, stage=given.selection.stage, risk_ceiling=given.selection.risk_ceiling
-        ),
+        ceiling=ceiling_of(given),
         say=move.sentence if move else "",
     )
+
+
+def ceiling_of(given: GateInput) -> PermissionTier:
+    """What this step may do at most. A stop does not lower it for what may be an exit: whether it
+    is one, the resolved order tells."""
+    entry, ledger, selection = _entry(given), given.ledger, given.selection
+    turn = permission.turn_ceiling(
+        origin=ledger.origin,
+        opted_in=ledger.opted_in,
+        grant_ceiling=ledger.grant_ceiling,
+        trading_state=TradingState.ACTIVE if entry.may_exit else ledger.trading_state,
+    )
+    return permission.step_ceiling(turn, stage=selection.stage, risk_ceiling=selection.risk_ceiling)
 
 
 def _entry(given: GateInput) -> ToolEntry:

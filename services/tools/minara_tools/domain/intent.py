@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pydantic import BaseModel
 
-from minara_core.asks import contradiction, names_move
+from minara_core.asks import asks, contradiction, names_move
 from minara_core.lexicon import parse, typed_decision
 from minara_core.lexicon_terms import Direction
 from minara_core.money import parse_amount
@@ -19,6 +19,8 @@ from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.registry import ToolEntry
 
 GATE = "intent"
+REJECTIONS_IN_A_ROW = 2
+"""After so many the session's money tools are off until a message asks for a move."""
 REMEMBERED_MESSAGES = 3
 """A message older than this many human messages solicits nothing."""
 
@@ -90,6 +92,11 @@ def is_solicited(human_messages: Sequence[str], move: NamedMove | None) -> bool:
         if typed_decision(text) == "no" or _contradiction(text, move) in {"direction", "amount"}:
             return False
     return False
+
+
+def asks_for_a_move(human_messages: Sequence[str]) -> bool:
+    """Whether one of the messages since the last decision asks for a move."""
+    return any(asks(text).is_trade_request for text in human_messages[:REMEMBERED_MESSAGES])
 
 
 def _contradiction(text: str, move: NamedMove) -> str | None:

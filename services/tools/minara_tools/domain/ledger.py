@@ -15,7 +15,8 @@ class TurnLedger:
 
     `message` is the person's text of this turn, proven by the grant, or empty; `human_messages` are
     the session's last three of people, newest first, this one included. `tool_sets` is what grant,
-    context and origin allow. `is_request` stands for a single read outside any turn.
+    context and origin allow. `was_rejected_again` when the person rejected the session's last two
+    decided previews. `is_request` stands for a single read outside any turn.
     """
 
     turn_id: TurnId
@@ -31,6 +32,7 @@ class TurnLedger:
     message: str = ""
     human_messages: tuple[str, ...] = ()
     calls_made: int = 0
+    was_rejected_again: bool = False
     read_sources: tuple[str, ...] = ()
 
     @property

@@ -18,6 +18,7 @@ from minara_core.taxonomy import (
     TradingState,
 )
 from minara_tools.domain.outcomes import ToolCallBlockedError
+from minara_tools.domain.tool_sets import BUILTIN_TOOL_SETS
 
 GATE = "permission"
 
@@ -90,8 +91,9 @@ def allowed_tool_sets(
     asked: Iterable[str],
     is_decision: bool,
 ) -> frozenset[str]:
-    """What grant and context name both, less what the origin or a decision turn closes."""
-    sets = frozenset(granted) & frozenset(asked)
+    """What grant and context name both, with what those sets include, less what the origin or a
+    decision turn closes."""
+    sets = BUILTIN_TOOL_SETS.expand(granted) & BUILTIN_TOOL_SETS.expand(asked)
     if origin in AUTOMATIC and not (opted_in and origin in _OPT_IN):
         sets &= AUTOMATIC_TOOL_SETS
     return sets - DECISION_CLOSED_SETS if is_decision else sets

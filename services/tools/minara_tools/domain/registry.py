@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from minara_core.actions import ActionPreview, PlacedOrder, ResolvedOrder
+from minara_core.actions import ActionPreview, ResolvedOrder
 from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
 from minara_core.lexicon_terms import Direction
-from minara_core.taxonomy import TOOL_SETS, Origin, PermissionTier
+from minara_core.taxonomy import Origin, PermissionTier
 from minara_core.tooling import Executor, ToolDefinition, dump_json
+from minara_tools.domain.tool_sets import BUILTIN_TOOL_SETS, ToolSets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +41,16 @@ ToolHandler = Callable[[Any, ToolContext], Awaitable[object]]
 QuoteFunction = Callable[[Any, ToolContext], Awaitable[Quotation]]
 """`async (validated arguments, context) -> Quotation`; moves nothing."""
 
-ExecuteFunction = Callable[[ResolvedOrder, str], Awaitable[PlacedOrder]]
-"""`async (stored order, client order id) -> PlacedOrder`; the same id twice is one order."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """One tool. A money tool has `quote` and `execute` and no handler; any other has a handler,
-    unless the orchestrator runs it.
+    """One tool. A money tool has `quote` and no handler: one executor sends the stored order of
+    every tool. Any other has a handler, unless the orchestrator runs it.
 
     `arguments` forbids extra fields. `check` returns what is missing for the tool to work here, or
     None. `untrusted_output` is false only for answers made wholly from our own books. `direction`
     is what a money tool does in the words of a person; without it every call of it is refused.
+    `may_exit` when it can make an order that only reduces exposure.
     """
 
     name: str
@@ -61,13 +60,13 @@ class ToolEntry:
     permission_tier: PermissionTier
     handler: ToolHandler | None = None
     quote: QuoteFunction | None = None
-    execute: ExecuteFunction | None = None
     is_async: bool = True
     check: Callable[[], str | None] = lambda: None
     untrusted_output: bool = True
     executor: Executor = Executor.TOOLS
     timeout_seconds: float = 20.0
     direction: Direction | None = None
+    may_exit: bool = False
 
     @property
     def is_fund_moving(self) -> bool:
@@ -88,14 +87,17 @@ class ToolEntry:
 class ToolRegistry:
     """All tools by name. Built once; refuses duplicates and unknown tool sets."""
 
-    def __init__(self, entries: Iterable[ToolEntry]) -> None:
+    def __init__(
+        self, entries: Iterable[ToolEntry], *, tool_sets: ToolSets = BUILTIN_TOOL_SETS
+    ) -> None:
         table: dict[str, ToolEntry] = {}
         for entry in entries:
             if entry.name in table:
                 raise ValueError(f"two tools are named {entry.name}")
-            if entry.tool_set not in TOOL_SETS and not entry.tool_set.startswith("mcp:"):
+            if entry.tool_set not in tool_sets:
                 raise ValueError(f"{entry.name}: no tool set {entry.tool_set}")
-            if entry.is_fund_moving != (entry.execute is not None):
-                raise ValueError(f"{entry.name}: a money tool has quote and execute")
+            if entry.is_fund_moving and entry.handler is not None:
+                raise ValueError(f"{entry.name}: a money tool only quotes")
             table[entry.name] = entry
         self.entries: Mapping[str, ToolEntry] = MappingProxyType(dict(sorted(table.items())))
+        self.tool_sets = tool_sets

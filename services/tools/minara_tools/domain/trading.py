@@ -11,7 +11,8 @@ INSTALLATION = "*"
 
 HALT_FILE_REASON = "the file HALT lies in the data folder"
 
-_STRICTNESS = (TradingState.ACTIVE, TradingState.REDUCING, TradingState.HALTED)
+STRICTNESS = (TradingState.ACTIVE, TradingState.REDUCING, TradingState.HALTED)
+"""From the loosest to the strictest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,4 +64,4 @@ def standing_of(
 
 
 def _strictness(scope: ScopeState) -> int:
-    return _STRICTNESS.index(scope.state)
+    return STRICTNESS.index(scope.state)

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict
 from minara_core.clock import Clock
 from minara_core.money import Rounding, add, canonical
 from minara_core.taxonomy import PermissionTier
-from minara_tools.app.ports import Balance, MarketData, Venue
+from minara_tools.app.ports import MarketData, Venue
 from minara_tools.domain.registry import ToolContext, ToolEntry
+from minara_tools.domain.venue_terms import Balance
 from minara_tools.toolsets.figures import instant, usd_prices, usd_value
 
 

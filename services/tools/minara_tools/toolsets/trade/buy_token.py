@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from minara_core.actions import PlacedOrder, ResolvedOrder, Side
+from minara_core.actions import Side
 from minara_core.lexicon_terms import Direction
 from minara_core.money import parse_amount
 from minara_core.taxonomy import PermissionTier
@@ -65,9 +65,6 @@ def buy_token(venue: Venue, market: MarketData) -> ToolEntry:
             await check_balance(venue, account, rules.quote, bounds.max_spend)
         return await quotation(venue, market, account, rules, offer, bounds)
 
-    async def execute(order: ResolvedOrder, client_order_id: str) -> PlacedOrder:
-        return await venue.place(order, client_order_id)
-
     return ToolEntry(
         name="buy_token",
         tool_set="trade",
@@ -79,9 +76,8 @@ def buy_token(venue: Venue, market: MarketData) -> ToolEntry:
             "their decision, and do not repeat its numbers."
         ),
         arguments=BuyTokenArguments,
-        permission_tier=PermissionTier.ALWAYS_CONFIRM,
+        permission_tier=PermissionTier.CONFIRM_ONCE,
         quote=quote,
-        execute=execute,
         untrusted_output=False,
         direction=Direction.BUY,
     )

@@ -1,63 +1,32 @@
-"""Which listing of the venue a symbol means, and how far its price may run."""
+"""Which listing of the venue a symbol means."""
 
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Iterable
 from difflib import get_close_matches
-from types import MappingProxyType
 
-from minara_core.actions import Side
 from minara_core.lexicon import parse
 from minara_core.reasons import DenialReason
-from minara_core.taxonomy import AssetClass
-from minara_tools.app.ports import InstrumentRules, Venue
+from minara_tools.app.ports import Venue
+from minara_tools.domain.assets import is_stablecoin
 from minara_tools.domain.outcomes import ToolFailed
-from minara_tools.toolsets.figures import asset_class
+from minara_tools.domain.venue_terms import InstrumentRules
 
 _SHOWN_CANDIDATES = 6
-_STRICTEST = Decimal("0.01")
-_EXIT_BOUND = Decimal("0.01")
-_BOUNDS: Mapping[AssetClass, Decimal] = MappingProxyType(
-    {
-        AssetClass.CRYPTO_MAJOR: Decimal("0.01"),
-        AssetClass.CRYPTO_ALT: Decimal("0.03"),
-        AssetClass.CRYPTO_MEME: Decimal("0.05"),
-    }
-)
-_IMPACTS: Mapping[AssetClass, Decimal] = MappingProxyType(
-    {
-        AssetClass.CRYPTO_MAJOR: Decimal("0.02"),
-        AssetClass.CRYPTO_ALT: Decimal("0.03"),
-        AssetClass.CRYPTO_MEME: Decimal("0.05"),
-    }
-)
-_STRICTEST_IMPACT = Decimal("0.02")
-
-
-def slippage_bound(base: str, side: Side) -> Decimal:
-    """How far, as a fraction, a fill may be worse than the preview. A sale is an exit: 1 %."""
-    if side is Side.SELL:
-        return _EXIT_BOUND
-    known = asset_class(base)
-    return _STRICTEST if known is None else _BOUNDS.get(known, _STRICTEST)
-
-
-def impact_limit(base: str) -> Decimal:
-    """The largest price impact, as a fraction, that a purchase may have by its own size."""
-    known = asset_class(base)
-    return _STRICTEST_IMPACT if known is None else _IMPACTS.get(known, _STRICTEST_IMPACT)
 
 
 async def listing_named(venue: Venue, text: str) -> InstrumentRules:
     """The one listing that `text` names: the venue's symbol, a ticker, or a name of the lexicon.
+    A ticker or a name alone means the market against a stablecoin, where there is one.
 
     Raises ToolFailed (TOKEN_AMBIGUOUS), with candidates, when it is none or several.
     """
     listings = await venue.instruments()
     plain = text.strip().removeprefix("$").upper().replace("-", "/")
-    found = [one for one in listings if plain in {one.symbol.upper(), one.base.upper()}]
+    found = [one for one in listings if one.symbol.upper() == plain] or _in_dollars(
+        one for one in listings if one.base.upper() == plain
+    )
     if not found:
         named = set(parse(text).symbols)
-        found = [one for one in listings if one.base in named]
+        found = _in_dollars(one for one in listings if one.base in named)
         if len(named) > 1:
             raise _unclear(text, venue, (one.symbol for one in found))
     if len(found) != 1:
@@ -65,8 +34,13 @@ async def listing_named(venue: Venue, text: str) -> InstrumentRules:
     return found[0]
 
 
+def _in_dollars(listings: Iterable[InstrumentRules]) -> list[InstrumentRules]:
+    found = list(listings)
+    return [one for one in found if is_stablecoin(one.quote)] or found
+
+
 def _alike(plain: str, listings: tuple[InstrumentRules, ...]) -> list[str]:
-    symbol_of = {one.base.upper(): one.symbol for one in listings}
+    symbol_of = {one.base.upper(): one.symbol for one in _in_dollars(listings)}
     base = plain.partition("/")[0]
     return [symbol_of[near] for near in get_close_matches(base, symbol_of, n=3)]
 

@@ -18,11 +18,14 @@ from minara_core.actions import (
 )
 from minara_core.money import Rounding, add, canonical, divide, multiply, quantize, subtract
 from minara_core.reasons import DenialReason
-from minara_tools.app.ports import InstrumentRules, MarketData, Venue, VenueQuote
+from minara_tools.app.ports import MarketData, Venue
+from minara_tools.domain.assets import is_off_peg, usd_price
 from minara_tools.domain.outcomes import ToolFailed
 from minara_tools.domain.registry import Quotation
-from minara_tools.toolsets.figures import is_off_peg, usd_price, usd_value
-from minara_tools.toolsets.trade.listings import slippage_bound
+from minara_tools.domain.stage_slippage import slippage_bound
+from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
+from minara_tools.domain.warning_codes import WarningCode
+from minara_tools.toolsets.figures import usd_value
 
 _ONE = Decimal(1)
 _TWO = Decimal(2)
@@ -141,10 +144,10 @@ async def _preview(market: MarketData, rules: InstrumentRules, quote: VenueQuote
     bound = slippage_bound(rules.base, quote.side)
     warnings: list[str] = []
     if is_off_peg(rules.quote, dollar.price):
-        warnings.append(f"{rules.quote} is off its peg")
+        warnings.append(WarningCode.STABLECOIN_OFF_PEG.about(rules.quote))
     if multiply(_TWO, quote.price_impact) > bound:
         # Its last part is then expected near the limit price, where a small move leaves it behind.
-        warnings.append("a part may stay unfilled")
+        warnings.append(WarningCode.PART_UNFILLED)
     return ActionPreview(
         price=quote.average_price,
         notional_usd=usd_value(traded, usd_price(rules.quote, dollar.price), Rounding.UP),

@@ -4,13 +4,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from minara_core.actions import PlacedOrder, ResolvedOrder, Side
+from minara_core.actions import Side
 from minara_core.lexicon_terms import Direction
 from minara_core.money import parse_amount
 from minara_core.taxonomy import PermissionTier
-from minara_tools.app.ports import InstrumentRules, MarketData, Venue, VenueQuote
+from minara_tools.app.ports import MarketData, Venue
 from minara_tools.domain.arguments import AmountText
 from minara_tools.domain.registry import Quotation, ToolContext, ToolEntry
+from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
 from minara_tools.toolsets.trade.listings import listing_named
 from minara_tools.toolsets.trade.orders import (
     check_balance,
@@ -75,9 +76,6 @@ def sell_token(venue: Venue, market: MarketData) -> ToolEntry:
         await check_balance(venue, account, rules.base, offer.quantity)
         return await quotation(venue, market, account, rules, offer, sell_bounds(rules, offer))
 
-    async def execute(order: ResolvedOrder, client_order_id: str) -> PlacedOrder:
-        return await venue.place(order, client_order_id)
-
     return ToolEntry(
         name="sell_token",
         tool_set="trade",
@@ -89,11 +87,11 @@ def sell_token(venue: Venue, market: MarketData) -> ToolEntry:
             "that the preview waits for their decision, and do not repeat its numbers."
         ),
         arguments=SellTokenArguments,
-        permission_tier=PermissionTier.ALWAYS_CONFIRM,
+        permission_tier=PermissionTier.CONFIRM_ONCE,
         quote=quote,
-        execute=execute,
         untrusted_output=False,
         direction=Direction.SELL,
+        may_exit=True,
     )
 
 

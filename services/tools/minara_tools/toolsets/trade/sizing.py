@@ -5,9 +5,10 @@ from decimal import Decimal
 from minara_core.actions import Side
 from minara_core.money import Rounding, add, canonical, divide, multiply, quantize
 from minara_core.reasons import DenialReason
-from minara_tools.app.ports import InstrumentRules, Venue, VenueQuote
+from minara_tools.app.ports import Venue
 from minara_tools.domain.outcomes import ToolFailed
-from minara_tools.toolsets.trade.listings import impact_limit
+from minara_tools.domain.stage_slippage import impact_limit
+from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
 
 _REFINEMENTS = 6
 _HUNDRED = Decimal(100)

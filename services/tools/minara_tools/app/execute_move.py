@@ -1,0 +1,188 @@
+"""A confirmed move on its way: held, signed, sent once, booked.
+
+What each step needs is on disk before the next begins; whoever finds a move cut off between two of
+them looks it up at the venue and never sends (recover_operations).
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from minara_core.actions import ActionState, MoveKind, PendingAction, ResolvedOrder, TimeInForce
+from minara_core.clock import Clock
+from minara_core.errors import MinaraError
+from minara_core.failpoints import Failpoint, no_failpoint
+from minara_tools.app.fund_ledger import FundLedger, LockedMove, MoneyStep
+from minara_tools.app.gather_funds import FundGathering
+from minara_tools.app.move_steps import ExecutionFacts, MoveSteps
+from minara_tools.app.ports import Venue
+from minara_tools.domain.approvals import Configuration
+from minara_tools.domain.operations import LOOK_BACK, OperationState
+from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.registry import ToolRegistry
+from minara_tools.domain.venue_terms import VenueAnswer, VenueQuote, VenueRequest
+
+CONFIRM_INTENT = "confirm.intent"
+CONFIRM_HELD = "confirm.held"
+CONFIRM_SIGNED = "confirm.signed"
+CONFIRM_SENT = "confirm.sent"
+CONFIRM_ACCEPTED = "confirm.accepted"
+CONFIRM_POSTED = "confirm.posted"
+FAILPOINTS = (
+    CONFIRM_INTENT,
+    CONFIRM_HELD,
+    CONFIRM_SIGNED,
+    CONFIRM_SENT,
+    CONFIRM_ACCEPTED,
+    CONFIRM_POSTED,
+)
+
+REQUEST_EXPIRED = "REQUEST_EXPIRED"
+NOT_SIGNED = "REQUEST_UNSIGNED"
+SEND_SECONDS = 25.0
+"""After this the venue's answer is awaited no more; the order is looked up instead."""
+OLDEST_ON_ARRIVAL = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What `MoveExecution` is made of."""
+
+    ledger: FundLedger
+    venue: Venue
+    funds: FundGathering
+    steps: MoveSteps
+    registry: ToolRegistry
+    clock: Clock
+    failpoint: Failpoint = no_failpoint
+    send_seconds: float = SEND_SECONDS
+
+
+class MoveExecution:
+    def __init__(self, parts: Execution) -> None:
+        self._parts = parts
+
+    async def run(self, action: PendingAction, action_hash: str) -> PendingAction:
+        """Execute a pending action that a person has confirmed with this hash.
+
+        A gate that refuses makes it VOIDED, and nothing is sent. Raises Conflict as
+        `approvals.refuse_unless_open`.
+        """
+        parts = self._parts
+        given = await self._gathered(action)
+        parts.failpoint(CONFIRM_INTENT)
+        held = await self._change(action, parts.steps.hold(action_hash, given))
+        if not self._is_mine(held):
+            return held.action
+        parts.failpoint(CONFIRM_HELD)
+        request = await self._signed(held)
+        if request is None:
+            return await self._never_sent(held.action)
+        parts.failpoint(CONFIRM_SIGNED)
+        sent = await self._change(action, parts.steps.send(request))
+        if sent.operation is None or sent.operation.state is not OperationState.SENT:
+            return sent.action
+        parts.failpoint(CONFIRM_SENT)
+        settled = await self._settled(sent, request)
+        parts.failpoint(CONFIRM_POSTED)
+        return settled
+
+    def _is_mine(self, move: LockedMove) -> bool:
+        operation = move.operation
+        return (
+            operation is not None
+            and operation.state is OperationState.HELD
+            and operation.sender == self._parts.steps.sender
+        )
+
+    async def _signed(self, move: LockedMove) -> VenueRequest | None:
+        assert move.operation is not None
+        try:
+            return await self._parts.venue.prepare(
+                move.action.order, move.operation.client_order_id
+            )
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            return None
+
+    async def _never_sent(self, action: PendingAction) -> PendingAction:
+        void = self._parts.steps.void_held(
+            NOT_SIGNED, "the venue's request could not be made: nothing was sent"
+        )
+        return (await self._change(action, void)).action
+
+    async def _settled(self, sent: LockedMove, request: VenueRequest) -> PendingAction:
+        parts, action = self._parts, sent.action
+        try:
+            async with asyncio.timeout(parts.send_seconds):
+                answer = await parts.venue.send(request)
+        except ToolFailed as refused:
+            # Only a request that lapsed is certain: of any other a second copy may yet be taken.
+            is_over = refused.reason == REQUEST_EXPIRED
+            lapsed = parts.steps.lapsed(refused.reason, refused.message)
+            step = lapsed if is_over else parts.steps.unknown()
+            return (await self._change(action, step)).action
+        except (MinaraError, OSError, TimeoutError):
+            return (await self._change(action, parts.steps.unknown())).action
+        parts.failpoint(CONFIRM_ACCEPTED)
+        return await self._booked(sent, answer)
+
+    async def _booked(self, sent: LockedMove, answer: VenueAnswer) -> PendingAction:
+        parts, action = self._parts, sent.action
+        settle = parts.steps.settle(answer.order)
+        move = await parts.ledger.change(
+            action.user_id, action.pending_action_id, settle, facts=answer.facts
+        )
+        if _is_whole(move):
+            return move.action
+        assert move.operation is not None
+        since = (move.operation.sent_time or move.operation.create_time) - LOOK_BACK
+        try:
+            facts = await parts.venue.facts(action.order.account, since)
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            return move.action
+        move = await parts.ledger.change(
+            action.user_id, action.pending_action_id, settle, facts=facts
+        )
+        return move.action
+
+    async def _gathered(self, action: PendingAction) -> ExecutionFacts:
+        parts, order = self._parts, action.order
+        entry = parts.registry.entries.get(action.tool_name)
+        instrument = order.instrument
+        snapshot = await parts.funds.snapshot(
+            action.user_id, order.account, (instrument.base, instrument.quote)
+        )
+        return ExecutionFacts(
+            running=Configuration(
+                mode=parts.venue.mode,
+                venue=parts.venue.name,
+                accounts=frozenset(one.account for one in snapshot.accounts),
+                symbols=frozenset(snapshot.listings),
+                can_execute=entry is not None and entry.is_fund_moving,
+            ),
+            snapshot=snapshot,
+            fresh=await self._fresh(order),
+        )
+
+    async def _fresh(self, order: ResolvedOrder) -> VenueQuote | None:
+        """The venue's quote of now; one that was under way for too long is asked for once more."""
+        if order.kind is not MoveKind.TRADE or order.time_in_force is TimeInForce.GTC:
+            return None
+        parts, quote = self._parts, None
+        for _ in range(2):
+            try:
+                quote = await parts.venue.quote(order.instrument.symbol, order.side, order.quantity)
+            except (ToolFailed, MinaraError, OSError, TimeoutError):
+                return None
+            if parts.clock.now() - quote.quote_time <= OLDEST_ON_ARRIVAL:
+                break
+        return quote
+
+    async def _change(self, action: PendingAction, step: MoneyStep) -> LockedMove:
+        return await self._parts.ledger.change(action.user_id, action.pending_action_id, step)
+
+
+def _is_whole(move: LockedMove) -> bool:
+    return move.operation is None or (
+        move.operation.state is not OperationState.OPEN or move.action.state is ActionState.DONE
+    )

@@ -1,0 +1,136 @@
+"""Operations that nobody minds any more: looked up at the venue, and never sent.
+
+What the venue knows is adopted and its facts are booked; what it does not know is void once that is
+proven, or was never sent. An order that rests is followed until it ends (safety.md §4).
+"""
+
+from dataclasses import dataclass
+
+from minara_core.actions import MoveKind, PendingAction, PlacedOrder, PlacedState
+from minara_core.audit import AuditKind
+from minara_core.clock import Clock, pause
+from minara_core.errors import MinaraError
+from minara_core.ids import PendingActionId
+from minara_tools.app.confirm_action import ActionDecisions, change_of
+from minara_tools.app.fund_ledger import FundLedger, MoneyStep
+from minara_tools.app.move_steps import MoveSteps
+from minara_tools.app.observing import Tracing
+from minara_tools.app.ports import Venue
+from minara_tools.app.stores import ActionChange, ActionStore
+from minara_tools.domain import approvals
+from minara_tools.domain.operations import LOOK_BACK, Operation, OperationState
+from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.registry import ToolRegistry
+from minara_tools.domain.trading import TradingStanding
+from minara_tools.domain.venue_terms import VenueFact
+
+SENDER_GONE = "SENDER_GONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What one look at the venue found of an operation."""
+
+    order: PlacedOrder | None
+    facts: tuple[VenueFact, ...]
+    is_known_otherwise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecovery:
+    ledger: FundLedger
+    actions: ActionStore
+    decisions: ActionDecisions
+    steps: MoveSteps
+    registry: ToolRegistry
+    venue: Venue
+    clock: Clock
+    tracing: Tracing
+    every_seconds: float
+
+    async def run_forever(self) -> None:
+        while True:
+            await self.expire_overdue()
+            await self.settle()
+            await pause(self.every_seconds)
+
+    async def expire_overdue(self) -> None:
+        """Expire what nobody decided in time."""
+        for action in await self.actions.overdue(self.clock.now()):
+            await self.actions.change(action.pending_action_id, action.user_id, self._expire)
+
+    async def settle(self) -> None:
+        """Look after every operation that is not over and that nobody is sending.
+
+        One that the venue cannot answer for stays as it is until the next time.
+        """
+        for operation in await self.ledger.unsettled(self.venue.name):
+            if not await self._is_minded(operation):
+                await self._settle(operation)
+
+    async def _is_minded(self, operation: Operation) -> bool:
+        """Whether its sender lives and will say what came of it."""
+        action_id = PendingActionId(operation.operation_id)
+        if action_id in self.decisions.in_flight:
+            return True
+        is_on_its_way = operation.state in {
+            OperationState.INTENT,
+            OperationState.HELD,
+            OperationState.SENT,
+        }
+        is_elsewhere = operation.sender != self.steps.sender
+        return is_on_its_way and is_elsewhere and await self.ledger.is_alive(operation.sender)
+
+    async def _settle(self, operation: Operation) -> None:
+        try:
+            look = await self._look(operation)
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            return
+        await self.ledger.change(
+            operation.user_id,
+            PendingActionId(operation.operation_id),
+            self._step(operation, look),
+            facts=look.facts,
+        )
+
+    def _step(self, operation: Operation, look: _Look) -> MoneyStep:
+        is_cancel = operation.order.kind is MoveKind.CANCEL
+        if look.order is not None and not (is_cancel and look.order.state is PlacedState.OPEN):
+            return self.steps.settle(look.order)
+        if operation.state is OperationState.HELD:
+            return self.steps.void_held(
+                SENDER_GONE, "the process that was to send it is gone: nothing was sent"
+            )
+        return self.steps.unknown() if look.is_known_otherwise else self.steps.absent()
+
+    async def _look(self, operation: Operation) -> _Look:
+        """Every way in which the venue could know of it."""
+        order, client_id = operation.order, operation.client_order_id
+        if order.kind is MoveKind.CANCEL:
+            target = await self.venue.find_order(order.account, order.cancels)
+            return _Look(order=target, facts=(), is_known_otherwise=False)
+        since = (operation.sent_time or operation.create_time) - LOOK_BACK
+        found = await self.venue.find_order(order.account, client_id)
+        facts = await self.venue.facts(order.account, since)
+        if order.kind is MoveKind.TRANSFER:
+            facts = (*facts, *await self.venue.facts(order.recipient, since))
+        if found is not None:
+            return _Look(order=found, facts=facts, is_known_otherwise=False)
+        others = (
+            *await self.venue.open_orders(order.account),
+            *await self.venue.closed_orders(order.account, since),
+        )
+        listed = [one for one in others if one.client_order_id == client_id]
+        return _Look(
+            order=listed[0] if listed else None,
+            facts=facts,
+            is_known_otherwise=any(fact.client_order_id == client_id for fact in facts),
+        )
+
+    def _expire(self, current: PendingAction, trading: TradingStanding) -> ActionChange:
+        del trading
+        now = self.clock.now()
+        if not approvals.has_expired(current, now):
+            return ActionChange()
+        expired = approvals.expired(current, now)
+        return change_of(expired, AuditKind.STATE_CHANGE, self.registry, self.clock, self.tracing)
