@@ -52,6 +52,11 @@ class Installation:
         return self.gateway.request(user_id=USER, scopes=scopes or (Scope.READ,))
 
     def run_grant(self, *, origin: Origin = Origin.CRON) -> str:
+        """One that is due: countersigned by the scheduler."""
+        run = self.run_grant_alone(origin=origin)
+        return self.orchestrator.countersigned(run, service="orchestrator", slot="slot-1")
+
+    def run_grant_alone(self, *, origin: Origin = Origin.CRON) -> str:
         return self.gateway.sign(
             GrantType.RUN,
             subject=USER,

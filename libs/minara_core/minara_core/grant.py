@@ -16,6 +16,7 @@ class GrantType(StrEnum):
     CONFIRMATION = "confirmation"
     MANDATE = "mandate"
     SERVICE = "service"
+    SLOT = "slot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,8 @@ class Grant:
     """What a verified token allows. Fields that its type does not bind are empty.
 
     `subject` is the user, or the calling service for type SERVICE; `issuer` the key id that
-    signed. `message_sha256` is the hex digest of the scanned message of a turn.
+    signed. `message_sha256` is the hex digest of the scanned message of a turn. `slot` and
+    `run_sha256` are of the countersignature without which a run grant is worth nothing.
     """
 
     grant_type: GrantType
@@ -56,3 +58,5 @@ class Grant:
     max_total: str = ""
     max_loss: str = ""
     opted_in: bool = False
+    slot: str = ""
+    run_sha256: str = ""

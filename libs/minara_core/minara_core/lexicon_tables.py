@@ -16,6 +16,9 @@ WORD = re.compile(r"[a-z0-9]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
+LanguagePatterns = Mapping[Language, re.Pattern[str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetName:
     """One way to write an asset. `needs_case`: in lower case it is an everyday word."""
@@ -48,6 +51,7 @@ class MoveTable:
     polite: Mapping[Language, re.Pattern[str]]
     korean_request: re.Pattern[str]
     korean_stems: tuple[str, ...]
+    cancel: LanguagePatterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +74,6 @@ class AmountTable:
 class DecisionTable:
     yes: frozenset[str]
     no: frozenset[str]
-
-
-LanguagePatterns = Mapping[Language, re.Pattern[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,7 @@ def move_table() -> MoveTable:
         polite={language: re.compile(raw["polite"][language]) for language in Language},
         korean_request=re.compile(raw["ko_request"]["after"]),
         korean_stems=tuple(raw["ko_request"]["stems"]),
+        cancel=_by_language(raw["cancel"]),
     )
 
 

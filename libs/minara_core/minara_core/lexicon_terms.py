@@ -16,6 +16,9 @@ class Language(StrEnum):
 
 
 class Direction(StrEnum):
+    """What a move does. CANCEL has no verb of its own among the mentions: "cancel" alone answers a
+    preview (`minara_core.asks.asks_to_cancel`)."""
+
     BUY = "buy"
     SELL = "sell"
     LONG = "long"
@@ -24,6 +27,7 @@ class Direction(StrEnum):
     TRANSFER = "transfer"
     WITHDRAW = "withdraw"
     CLOSE = "close"
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

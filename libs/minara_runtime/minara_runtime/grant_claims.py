@@ -22,6 +22,7 @@ LIFETIMES: Mapping[GrantType, timedelta] = MappingProxyType(
         GrantType.CONFIRMATION: timedelta(seconds=60),
         GrantType.MANDATE: timedelta(days=90),
         GrantType.SERVICE: timedelta(seconds=60),
+        GrantType.SLOT: timedelta(minutes=60),
     }
 )
 """The longest life of each type; a longer one is invalid (safety.md §2)."""
@@ -34,6 +35,7 @@ REQUIRED: Mapping[GrantType, tuple[str, ...]] = MappingProxyType(
         GrantType.CONFIRMATION: ("pending_action_id", "action_hash", "decision"),
         GrantType.MANDATE: ("strategy", "definition_hash", "mode", "account", "instruments"),
         GrantType.SERVICE: ("methods",),
+        GrantType.SLOT: ("slot", "run_sha256"),
     }
 )
 """What each type must bind; a grant without it is invalid."""
@@ -41,7 +43,7 @@ REQUIRED: Mapping[GrantType, tuple[str, ...]] = MappingProxyType(
 _TEXTS = (
     "session_id", "turn_id", "message_sha256", "pending_action_id", "action_hash", "decision",
     "definition_hash", "revocation_id", "strategy", "mode", "account", "max_per_move",
-    "max_per_day", "max_total", "max_loss",
+    "max_per_day", "max_total", "max_loss", "slot", "run_sha256",
 )  # fmt: skip
 _SETS = ("tool_sets", "methods", "instruments", "sides")
 _REGISTERED = ("iss", "sub", "aud", "iat", "exp", "jti")

@@ -3,6 +3,7 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -19,6 +20,10 @@ from minara_runtime.grant_claims import AUDIENCE, LIFETIMES, claim_of, grant_fro
 from minara_runtime.keys import BelievedKey, IssuerKind, KeyPair, PublicKeys
 
 ALGORITHM = "EdDSA"
+COUNTERSIGNATURE = "~"
+"""Stands between a run grant and its countersignature."""
+SCHEDULER = "orchestrator"
+"""The one service that says when a run is due."""
 LEEWAY = timedelta(seconds=5)
 """How far a signer's clock may run ahead of ours."""
 
@@ -127,6 +132,18 @@ class GrantSigner:
             methods=frozenset(methods),
         )
 
+    def countersigned(self, run_grant: str, *, service: str, slot: str) -> str:
+        """A run grant with the scheduler's word that `slot` of it is due now; neither is worth
+        anything alone."""
+        due = self.sign(
+            GrantType.SLOT,
+            subject=service,
+            lifetime=LIFETIMES[GrantType.SLOT],
+            slot=slot,
+            run_sha256=message_sha256(run_grant),
+        )
+        return f"{run_grant}{COUNTERSIGNATURE}{due}"
+
 
 class GrantVerifier:
     """Verifies tokens against the allow list, and remembers those it verified until they expire."""
@@ -151,12 +168,27 @@ class GrantVerifier:
         digest = hashlib.sha256(token.encode("ascii")).digest()
         grant = self._verified.get(digest)
         if grant is None:
-            grant = self._checked(token)
+            grant = self._whole(token)
             self._remember(digest, grant)
         else:
             self._verified.move_to_end(digest)
         self._check_time(digest, grant)
         return grant
+
+    def _whole(self, token: str) -> Grant:
+        """A run grant counts only with its countersignature, and nothing else has one."""
+        first, mark, second = token.partition(COUNTERSIGNATURE)
+        grant = self._checked(first)
+        if not mark:
+            if grant.grant_type in {GrantType.RUN, GrantType.SLOT}:
+                raise invalid("slot")
+            return grant
+        due = self._checked(second)
+        is_due = (grant.grant_type, due.grant_type) == (GrantType.RUN, GrantType.SLOT)
+        is_of_this_run = due.run_sha256 == message_sha256(first)
+        if not (is_due and is_of_this_run and due.subject == SCHEDULER):
+            raise invalid("slot")
+        return replace(grant, slot=due.slot, expire_time=min(grant.expire_time, due.expire_time))
 
     def _checked(self, token: str) -> Grant:
         key, grant_type = self._header(token)
@@ -176,6 +208,8 @@ class GrantVerifier:
         if claims.get("iss") != key.kid:
             raise invalid("iss")
         grant = grant_from(claims, grant_type=grant_type, kid=key.kid, audience=self._audience)
+        if key.retire_time is not None and grant.issue_time > key.retire_time:
+            raise invalid("kid")
         _check_allowance(grant, key)
         return grant
 

@@ -4,7 +4,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +22,7 @@ GATEWAY = "gateway"
 CONFIRMATION = "gateway-confirmation"
 SERVICES = ("orchestrator", "tools", "skills", "workspace", "gateway")
 
+_RETIRED = "retired-"
 _TRUSTED_SCOPES = frozenset({Scope.READ, Scope.CHAT, Scope.TRADE})
 
 
@@ -37,7 +39,7 @@ _SIGNABLE = MappingProxyType(
     {
         IssuerKind.GATEWAY: frozenset({GrantType.TURN, GrantType.REQUEST, GrantType.RUN}),
         IssuerKind.CONFIRMATION: frozenset({GrantType.CONFIRMATION, GrantType.MANDATE}),
-        IssuerKind.SERVICE: frozenset({GrantType.SERVICE}),
+        IssuerKind.SERVICE: frozenset({GrantType.SERVICE, GrantType.SLOT}),
         IssuerKind.TRUSTED: frozenset({GrantType.TURN, GrantType.REQUEST}),
     }
 )
@@ -62,14 +64,15 @@ class KeyPair:
 class BelievedKey:
     """A public key and what its holder may sign.
 
-    `issuer` is the service's name, or the trusted issuer's kid. The last four bind trusted issuers
-    only.
+    `issuer` is the service's name, or the trusted issuer's kid. What a retired key signed after
+    `retire_time` is not believed. The four after it bind trusted issuers only.
     """
 
     kid: str
     public_key: Ed25519PublicKey
     kind: IssuerKind
     issuer: str
+    retire_time: datetime | None = None
     origins: frozenset[Origin] = frozenset(Origin)
     tool_sets: frozenset[str] | None = None
     ceiling: PermissionTier = PermissionTier.ALWAYS_CONFIRM
@@ -168,11 +171,44 @@ def read_public_keys(folder: Path, trusted: Iterable[TrustedIssuer] = ()) -> Pub
     for service in SERVICES:
         names = (GATEWAY, CONFIRMATION) if service == GATEWAY else (service,)
         for name in names:
-            path = folder / service / f"{name}.pub"
-            if path.exists():
-                key = public_key_from(path.read_text(encoding="ascii"))
-                keys.append(_believed(key_id(name, key), key, name))
+            keys += _keys_of(folder / service, name)
     return PublicKeys(keys)
+
+
+def rotate(folder: Path, kid_prefix: str, *, now: datetime, is_compromised: bool) -> KeyPair:
+    """A new key in the place of `<kid_prefix>.pem`.
+
+    The old public key stays beside it as `<kid_prefix>.retired-<unix seconds>.pub`, so that what it
+    has signed until now counts as long as it lives; of a compromised key nothing stays. Raises
+    SettingsError where there is no key.
+    """
+    path = folder / f"{kid_prefix}.pem"
+    if not path.exists():
+        raise SettingsError(f"there is no key {path}", metadata={"field": "data_dir"})
+    public = path.with_suffix(".pub")
+    if is_compromised:
+        for old in (public, *folder.glob(f"{kid_prefix}.{_RETIRED}*.pub")):
+            old.unlink(missing_ok=True)
+    elif public.exists():
+        public.rename(folder / f"{kid_prefix}.{_RETIRED}{int(now.timestamp())}.pub")
+    path.unlink()
+    return load_or_create(folder, kid_prefix)
+
+
+def _keys_of(folder: Path, name: str) -> list[BelievedKey]:
+    """A name's key, and the retired ones beside it."""
+    found: list[BelievedKey] = []
+    for path in (folder / f"{name}.pub", *sorted(folder.glob(f"{name}.{_RETIRED}*.pub"))):
+        if path.exists():
+            key = public_key_from(path.read_text(encoding="ascii"))
+            believed = _believed(key_id(name, key), key, name)
+            found.append(replace(believed, retire_time=_retire_time(path.name)))
+    return found
+
+
+def _retire_time(file_name: str) -> datetime | None:
+    stamp = file_name.removesuffix(".pub").partition(f".{_RETIRED}")[2]
+    return datetime.fromtimestamp(int(stamp), UTC) if stamp.isascii() and stamp.isdigit() else None
 
 
 def public_key_from(text: str) -> Ed25519PublicKey:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from minara_core.errors import MinaraError
-from minara_gateway import cli_audit, cli_dev, cli_ledger, cli_limits
+from minara_gateway import cli_audit, cli_dev, cli_keys, cli_ledger, cli_limits
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import Attached, attach, find_running, start
@@ -32,6 +32,7 @@ env_app = typer.Typer(help="Which .env files are trusted.")
 app.add_typer(env_app, name="env")
 app.add_typer(cli_audit.app, name="audit")
 app.add_typer(cli_dev.app, name="dev")
+app.add_typer(cli_keys.app, name="keys")
 app.add_typer(cli_ledger.app, name="ledger")
 app.command()(cli_audit.backup)
 app.add_typer(cli_limits.limits_app, name="limits")

@@ -148,7 +148,10 @@ def test_a_grant_may_not_live_longer_than_its_type(
     }
 
     def signed(lifetime: timedelta) -> str:
-        return installation.gateway.sign(grant_type, subject=USER, lifetime=lifetime, **claims)
+        token = installation.gateway.sign(grant_type, subject=USER, lifetime=lifetime, **claims)
+        if grant_type is not GrantType.RUN:
+            return token
+        return installation.orchestrator.countersigned(token, service="orchestrator", slot="1")
 
     installation.verifier.verify(signed(longest))
     too_long = signed(longest + timedelta(seconds=1))
@@ -297,3 +300,42 @@ def test_no_registered_claim_may_be_missing(name: str) -> None:
 def test_a_verified_token_is_not_checked_twice(installation: Installation) -> None:
     token = installation.request_grant()
     assert installation.verifier.verify(token) is installation.verifier.verify(token)
+
+
+def test_a_run_grant_is_worth_nothing_without_its_countersignature(
+    installation: Installation,
+) -> None:
+    run = installation.run_grant_alone()
+    assert refused_field(installation.verifier, run) == "slot"
+    due = installation.orchestrator.countersigned(run, service="orchestrator", slot="2026-11-30")
+    grant = installation.verifier.verify(due)
+    assert (grant.grant_type, grant.slot, grant.subject) == (GrantType.RUN, "2026-11-30", USER)
+    slot_alone = due.partition("~")[2]
+    assert refused_field(installation.verifier, slot_alone) == "slot"
+
+
+def test_a_countersignature_counts_for_its_own_run_alone(installation: Installation) -> None:
+    run, other = installation.run_grant_alone(), installation.run_grant_alone()
+    slot = installation.orchestrator.countersigned(run, service="orchestrator", slot="1")
+    swapped = f"{other}~{slot.partition('~')[2]}"
+    assert refused_field(installation.verifier, swapped) == "slot"
+    on_a_turn = f"{installation.turn_grant()}~{slot.partition('~')[2]}"
+    assert refused_field(installation.verifier, on_a_turn) == "slot"
+
+
+def test_only_the_scheduler_countersigns() -> None:
+    workspace = keys.generate("workspace")
+    installation = an_installation(keys.service_key(workspace, "workspace"))
+    signer = GrantSigner(workspace, installation.clock, SequentialIds("w"))
+    run = installation.run_grant_alone()
+    token = signer.countersigned(run, service="workspace", slot="1")
+    assert refused_field(installation.verifier, token) == "slot"
+
+
+def test_a_countersigned_run_ends_with_its_slot(installation: Installation) -> None:
+    token = installation.run_grant()
+    installation.verifier.verify(token)
+    installation.clock.advance(timedelta(minutes=60))
+    with pytest.raises(NotAuthenticated) as caught:
+        installation.verifier.verify(token)
+    assert caught.value.reason is ErrorReason.GRANT_EXPIRED

@@ -1,15 +1,20 @@
 import base64
 import stat
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
+from minara_core.errors import NotAuthenticated
 from minara_core.grant import GrantType
 from minara_core.taxonomy import Origin, PermissionTier, Scope
 from minara_runtime import keys
+from minara_runtime.grants import GrantSigner, GrantVerifier
 from minara_runtime.settings import SettingsError, TrustedIssuer
+from support.clock import FixedClock
+from support.ids import SequentialIds
 
 
 def pem_of(pair: keys.KeyPair) -> str:
@@ -55,7 +60,7 @@ def test_where_a_key_lies_decides_what_it_may_sign(tmp_path: Path) -> None:
     assert [key.grant_types for key in types.values() if key is not None] == [
         {GrantType.TURN, GrantType.REQUEST, GrantType.RUN},
         {GrantType.CONFIRMATION, GrantType.MANDATE},
-        {GrantType.SERVICE},
+        {GrantType.SERVICE, GrantType.SLOT},
     ]
     assert believed.find(usurper.kid) is None
 
@@ -98,3 +103,44 @@ def test_two_keys_with_one_id_are_refused() -> None:
     key = keys.gateway_key(keys.generate("gateway"))
     with pytest.raises(SettingsError):
         keys.PublicKeys((key, key))
+
+
+def signed_by(pair: keys.KeyPair, clock: FixedClock) -> str:
+    signer = GrantSigner(pair, clock, SequentialIds("g"))
+    return signer.request(user_id="local", scopes=[Scope.READ])
+
+
+def test_a_rotated_key_signs_and_what_the_old_one_signed_before_still_counts(
+    tmp_path: Path,
+) -> None:
+    clock, folder = FixedClock(), tmp_path / "gateway"
+    old = keys.load_or_create(folder, "gateway")
+    keys.load_or_create(folder, "gateway-confirmation")
+    before = signed_by(old, clock)
+    new = keys.rotate(folder, "gateway", now=clock.now(), is_compromised=False)
+    assert new.kid != old.kid
+    assert keys.load_or_create(folder, "gateway").kid == new.kid
+    verifier = GrantVerifier(keys.read_public_keys(tmp_path), clock)
+    verifier.verify(before)
+    verifier.verify(signed_by(new, clock))
+    clock.advance(timedelta(seconds=1))
+    with pytest.raises(NotAuthenticated):
+        verifier.verify(signed_by(old, clock))
+
+
+def test_of_a_compromised_key_nothing_counts_any_more(tmp_path: Path) -> None:
+    clock, folder = FixedClock(), tmp_path / "gateway"
+    first = keys.load_or_create(folder, "gateway")
+    keys.rotate(folder, "gateway", now=clock.now(), is_compromised=False)
+    second = keys.load_or_create(folder, "gateway")
+    before = [signed_by(pair, clock) for pair in (first, second)]
+    keys.rotate(folder, "gateway", now=clock.now(), is_compromised=True)
+    verifier = GrantVerifier(keys.read_public_keys(tmp_path), clock)
+    for token in before:
+        with pytest.raises(NotAuthenticated):
+            verifier.verify(token)
+
+
+def test_a_key_that_does_not_exist_cannot_be_rotated(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no key"):
+        keys.rotate(tmp_path, "gateway", now=FixedClock().now(), is_compromised=False)

@@ -101,6 +101,8 @@ class _GrantTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GrantType.V
     """Unattended orders within limits a person confirmed."""
     GRANT_TYPE_SERVICE: _GrantType.ValueType  # 6
     """A background job of a service, for listed methods."""
+    GRANT_TYPE_SLOT: _GrantType.ValueType  # 7
+    """The scheduler's countersignature of a run grant; no method takes it by itself."""
 
 class GrantType(_GrantType, metaclass=_GrantTypeEnumTypeWrapper):
     """The type of a grant; one is never taken for another."""
@@ -119,6 +121,8 @@ GRANT_TYPE_MANDATE: GrantType.ValueType  # 5
 """Unattended orders within limits a person confirmed."""
 GRANT_TYPE_SERVICE: GrantType.ValueType  # 6
 """A background job of a service, for listed methods."""
+GRANT_TYPE_SLOT: GrantType.ValueType  # 7
+"""The scheduler's countersignature of a run grant; no method takes it by itself."""
 Global___GrantType: _TypeAlias = GrantType  # noqa: Y015
 
 class _Scope:
