@@ -1,6 +1,7 @@
 """A process that dies or is held up while it confirms: looked up at the venue, never sent again."""
 
 import asyncio
+import json
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -8,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from minara_core.actions import ActionState, PendingAction, PlacedOrder, ResolvedOrder
-from minara_core.errors import Unavailable
+from minara_core.errors import InvalidRequest, NotReady, Unavailable
 from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import SessionId
 from minara_core.taxonomy import TradingState
 from minara_runtime.database import Database
 from minara_runtime.process_lease import ProcessLease
+from minara_tools.adapters.counter_file import counter_path
 from minara_tools.app.confirm_action import CONFIRM_REPLY
 from minara_tools.app.execute_move import (
     CONFIRM_HELD,
@@ -273,3 +275,62 @@ async def test_overdue_actions_expire_by_themselves_and_are_told(
         response = await house.open("turn-2", "hm", session_id=SessionId("session-1"))
         told = [one.pending_action_id for one in response.untold_outcomes]
     assert told == [action.pending_action_id]
+
+
+async def test_after_a_day_without_an_answer_a_person_is_needed_and_may_settle_it(
+    scene: Scene,
+) -> None:
+    action = await scene.pending()
+    scene.venue.answer = is_gone
+    process = await scene.process()
+    await process.confirm(action)
+    books = process.money.books
+    with pytest.raises(NotReady):
+        await books.resolve(
+            action.user_id, action.pending_action_id, was_executed=False, evidence="asked them"
+        )
+    scene.venue.is_unavailable = True
+    scene.clock.advance(timedelta(hours=24))
+    for _ in range(2):
+        await process.settle()
+    doubted = await process.stored(action)
+    assert doubted.state is ActionState.UNCERTAIN
+    assert doubted.outcome is not None
+    assert doubted.outcome.reason == "NEEDS_PERSON"
+    with pytest.raises(InvalidRequest):
+        await books.resolve(
+            action.user_id, action.pending_action_id, was_executed=False, evidence=" "
+        )
+    for _ in range(2):
+        settled = await books.resolve(
+            action.user_id, action.pending_action_id, was_executed=False, evidence="asked them"
+        )
+        assert settled.state is ActionState.VOIDED
+    standing = await ledger_of(process.money).standing(action.user_id, "paper", "paper-local")
+    assert standing.balances[HELD] == 0
+    assert await process.faults() == ()
+
+
+async def test_restored_books_halt_and_void_until_a_person_adopts_them(
+    scene: Scene, tmp_path: Path
+) -> None:
+    action = await scene.pending()
+    first = await scene.process()
+    assert (await first.stored(action)).state is ActionState.PENDING
+    counter = counter_path(tmp_path)
+    newer = json.loads(counter.read_text())
+    counter.write_text(json.dumps(newer | {"counter": newer["counter"] + 5}))
+
+    restored = await scene.process("second")
+    void = await restored.stored(action)
+    assert void.state is ActionState.VOIDED
+    assert void.outcome is not None
+    assert void.outcome.reason == "BOOKS_RESTORED"
+    ledger = ledger_of(restored.money)
+    standing = await ledger.standing(action.user_id, "paper", "paper-local")
+    assert standing.trading.state is TradingState.HALTED
+    await restored.money.books.adopt()
+    standing = await ledger.standing(action.user_id, "paper", "paper-local")
+    assert standing.trading.state is TradingState.ACTIVE
+    again = await scene.process("third")
+    assert not again.money.restored.is_doubted

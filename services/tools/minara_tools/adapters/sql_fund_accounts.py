@@ -9,16 +9,13 @@ import sqlalchemy as sa
 
 from minara_core.errors import NotPermitted
 from minara_core.ids import UserId
-from minara_core.money import add, canonical, subtract
+from minara_core.money import canonical
 from minara_runtime.statements import insert_if_absent
-from minara_tools.adapters.sql_fund_rows import balances_of, book_posting
+from minara_tools.adapters.sql_fund_rows import book_posting
 from minara_tools.adapters.sql_fund_tables import FUND_ACCOUNTS
 from minara_tools.app.fund_ledger import Difference, FundAccount
 from minara_tools.domain import postings
-from minara_tools.domain.postings import OWNED
 from minara_tools.domain.venue_terms import VenueFact
-
-_ZERO = Decimal(0)
 
 _ACCOUNT = sa.select(FUND_ACCOUNTS).where(
     FUND_ACCOUNTS.c.venue == sa.bindparam("at_venue"),
@@ -93,19 +90,6 @@ def facts_are_booked(
     """Note until when all facts of a person's accounts are booked."""
     cursor = {"at_venue": venue, "person": user_id, "until": until}
     connection.execute(_FACTS_UNTIL, cursor)
-
-
-def differences(connection: sa.Connection, seen: Difference) -> dict[str, Decimal]:
-    """What the venue has more than the books (or less), by asset."""
-    ours: dict[str, Decimal] = {}
-    for (book, asset), amount in balances_of(connection, seen.venue, seen.account).items():
-        if book in OWNED:
-            ours[asset] = add(ours.get(asset, _ZERO), amount)
-    assets = sorted(set(ours) | set(seen.totals))
-    found = {
-        asset: subtract(seen.totals.get(asset, _ZERO), ours.get(asset, _ZERO)) for asset in assets
-    }
-    return {asset: amount for asset, amount in found.items() if amount}
 
 
 def note_differences(

@@ -26,7 +26,6 @@ from minara_tools.adapters.sql_addresses import addresses_of
 from minara_tools.adapters.sql_fund_accounts import (
     account_of,
     accounts_of,
-    differences,
     facts_are_booked,
     note_differences,
     open_books,
@@ -36,6 +35,7 @@ from minara_tools.adapters.sql_fund_locks import latest_move, lock_funds, touch_
 from minara_tools.adapters.sql_fund_rows import (
     balances_of,
     book_posting,
+    is_booked,
     operation_from,
     operation_of,
     write_operation,
@@ -205,6 +205,14 @@ class SqlFundLedger:
 
         return await self._money(write)
 
+    async def has_unbooked(self, account: FundAccount, facts: Sequence[VenueFact]) -> bool:
+        relevant = [fact for fact in facts if fact.time >= account.open_time]
+
+        def look(connection: sa.Connection) -> bool:
+            return any(not is_booked(connection, account.venue, fact) for fact in relevant)
+
+        return await self._database.read(look)
+
     async def accounts(self, venue: str, user_id: UserId | None = None) -> tuple[FundAccount, ...]:
         return await self._database.read(lambda c: accounts_of(c, venue, user_id))
 
@@ -226,7 +234,8 @@ class SqlFundLedger:
             now = self._time_of(connection)
             if self._is_in_flight(connection, user_id, seen.account, now):
                 return ()
-            found = differences(connection, seen)
+            ours = balances_of(connection, seen.venue, seen.account)
+            found = postings.differences(ours, seen.totals)
             before = account_of(connection, seen.venue, seen.account)
             is_confirmed = bool(found) and before is not None and found == before.differences
             note_differences(connection, seen, {} if is_confirmed else found, now)

@@ -148,6 +148,19 @@ def book_posting(
     return True
 
 
+def is_booked(connection: sa.Connection, venue: str, fact: VenueFact) -> bool:
+    """Whether a fact has its posting."""
+    key = {
+        "at_venue": venue,
+        "of_account": fact.account,
+        "of_instrument": fact.instrument,
+        "trade": fact.trade_id,
+        "of_order": fact.venue_order_id,
+        "of_kind": fact.kind.value,
+    }
+    return connection.execute(_POSTING_POSITION, key).first() is not None
+
+
 def balances_of(connection: sa.Connection, venue: str, account: str) -> Mapping[BookKey, Decimal]:
     rows = connection.execute(_BALANCES, {"at_venue": venue, "of_account": account})
     return {(LedgerAccount(row.ledger_account), row.asset): row.amount for row in rows}

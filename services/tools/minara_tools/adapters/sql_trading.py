@@ -17,8 +17,10 @@ from minara_runtime.database import Database
 from minara_runtime.statements import insert_if_absent
 from minara_tools.adapters.sql_action_rows import load_actions, locked_actions, write_change
 from minara_tools.adapters.sql_fund_locks import lock_funds
+from minara_tools.adapters.sql_mandates import revoke_mandates
 from minara_tools.adapters.sql_tables import TRADING_STATES
 from minara_tools.app.stores import ActionChange, Halted
+from minara_tools.domain.mandates import Mandate
 from minara_tools.domain.trading import (
     INSTALLATION,
     STRICTNESS,
@@ -98,6 +100,7 @@ class SqlTradingStates:
         now: datetime,
         reject: Callable[[PendingAction], ActionChange],
         audit: AuditRecord,
+        revoke: Callable[[Mandate, datetime], AuditRecord],
     ) -> Halted:
         def write(connection: sa.Connection) -> Halted:
             lock_funds(connection, user_id)
@@ -112,6 +115,7 @@ class SqlTradingStates:
                 change = reject(action)
                 write_change(connection, change, now=now)
                 rejected += [action] if change.action else []
+            revoke_mandates(connection, user_id, reason=reason, now=now, audit=revoke)
             return Halted(
                 standing=trading_standing(connection, user_id, self._has_halt_file),
                 rejected=tuple(action.pending_action_id for action in rejected),

@@ -152,6 +152,10 @@ class FundLedger(Protocol):
         `until` moves the accounts' facts_time on."""
         ...
 
+    async def has_unbooked(self, account: FundAccount, facts: Sequence[VenueFact]) -> bool:
+        """Whether one of these facts of the account is not booked yet."""
+        ...
+
     async def accounts(self, venue: str, user_id: UserId | None = None) -> tuple[FundAccount, ...]:
         """The accounts whose books are open."""
         ...

@@ -31,6 +31,7 @@ from minara_tools.domain.venue_terms import VenueQuote, VenueRequest
 
 CLOCK_LEEWAY = timedelta(seconds=2)
 UNKNOWN_OUTCOME = "OUTCOME_UNKNOWN"
+NEEDS_PERSON = "NEEDS_PERSON"
 
 Write = Callable[[LockedMove, PendingAction, AuditKind], MoneyChange]
 
@@ -184,13 +185,25 @@ class MoveSteps:
                 return self.unknown()(move)
             looked = operations.absent(operation, now)
             if not operations.is_proven_absent(looked):
-                return MoneyChange(operation=looked)
+                return self._doubted(move, looked)
+            is_cancel = operation.order.kind is MoveKind.CANCEL
             return self._void(
                 move,
                 looked,
                 approvals.NOTHING_SENT,
-                "the venue does not know this order and takes it no more: nothing was executed",
+                "the order was not cancelled: it is still open"
+                if is_cancel
+                else "the venue does not know this order and takes it no more: it did nothing",
             )
+
+        return step
+
+    def unanswered(self) -> MoneyStep:
+        """The venue cannot say; after a day a person is told that they are needed."""
+
+        def step(move: LockedMove) -> MoneyChange:
+            operation = move.operation
+            return MoneyChange() if operation is None else self._doubted(move, operation)
 
         return step
 
@@ -238,6 +251,21 @@ class MoveSteps:
     def _is_manual(self, action: PendingAction) -> bool:
         entry = self.registry.entries.get(action.tool_name)
         return entry is not None and entry.permission_tier is PermissionTier.MANUAL_ONLY
+
+    def _doubted(self, move: LockedMove, operation: Operation) -> MoneyChange:
+        now, told = move.standing.time, move.action.outcome
+        is_told = told is not None and told.reason == NEEDS_PERSON
+        if is_told or not operations.needs_person(operation, now):
+            return MoneyChange(operation=operation)
+        asking = approvals.unfilled(
+            move.action,
+            ActionState.UNCERTAIN,
+            reason=NEEDS_PERSON,
+            message="nobody has known for a day what became of it: look at the venue yourself, "
+            f"then minara ledger resolve {operation.operation_id}",
+            now=now,
+        )
+        return self._written(move, asking, AuditKind.FUND_MOVE, operation)
 
     def _void(
         self, move: LockedMove, operation: Operation, reason: str, message: str

@@ -1,7 +1,7 @@
 """The books against the venue: facts are booked, and balances must agree (safety.md §4)."""
 
 from dataclasses import dataclass
-from decimal import Decimal
+from datetime import timedelta
 
 from minara_core.clock import Clock, pause
 from minara_core.errors import MinaraError
@@ -10,6 +10,10 @@ from minara_tools.app.fund_ledger import Difference, FundAccount, FundLedger
 from minara_tools.app.ports import Venue
 from minara_tools.domain.operations import LOOK_BACK
 from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.postings import differences
+
+CURSOR_LAG = timedelta(minutes=10)
+"""How far the time until which all facts are booked may stay behind while nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +39,22 @@ class Reconciliation:
 
     async def reconcile(self, account: FundAccount) -> None:
         """Book what happened to the account, then compare. A difference counts when it is found
-        twice, with the same amounts."""
-        begin = self.clock.now()
+        twice, with the same amounts. Where nothing is new, nothing is written."""
+        begin, venue = self.clock.now(), self.venue.name
         since = account.facts_time - LOOK_BACK
         facts = await self.venue.facts(account.account, since)
-        await self.ledger.book(account.user_id, self.venue.name, facts, until=begin)
+        is_behind = begin - account.facts_time > CURSOR_LAG
+        if is_behind or await self.ledger.has_unbooked(account, facts):
+            await self.ledger.book(account.user_id, venue, facts, until=begin)
         balances = await self.venue.balances(account.account)
-        again = await self.venue.facts(account.account, since)
-        if again != facts:
+        if await self.venue.facts(account.account, since) != facts:
             return
-        await self.ledger.reconcile(
-            account.user_id,
-            Difference(
-                venue=self.venue.name,
-                account=account.account,
-                totals={
-                    one.asset: total
-                    for one in balances
-                    if (total := add(one.available, one.held)) != Decimal(0)
-                },
-                time=begin,
-            ),
+        seen = Difference(
+            venue=venue,
+            account=account.account,
+            totals={one.asset: add(one.available, one.held) for one in balances},
+            time=begin,
         )
+        standing = await self.ledger.standing(account.user_id, venue, account.account)
+        if account.differences or differences(standing.balances, seen.totals):
+            await self.ledger.reconcile(account.user_id, seen)

@@ -18,7 +18,13 @@ from minara_tools.app.observing import Tracing
 from minara_tools.app.ports import Venue
 from minara_tools.app.stores import ActionChange, ActionStore
 from minara_tools.domain import approvals
-from minara_tools.domain.operations import LOOK_BACK, Operation, OperationState
+from minara_tools.domain.operations import (
+    LOOK_BACK,
+    Operation,
+    OperationState,
+    is_request_over,
+    needs_person,
+)
 from minara_tools.domain.outcomes import ToolFailed
 from minara_tools.domain.registry import ToolRegistry
 from minara_tools.domain.trading import TradingStanding
@@ -82,16 +88,27 @@ class OperationRecovery:
         return is_on_its_way and is_elsewhere and await self.ledger.is_alive(operation.sender)
 
     async def _settle(self, operation: Operation) -> None:
+        action_id = PendingActionId(operation.operation_id)
         try:
             look = await self._look(operation)
         except (ToolFailed, MinaraError, OSError, TimeoutError):
+            if needs_person(operation, self.clock.now()):
+                await self.ledger.change(operation.user_id, action_id, self.steps.unanswered())
             return
-        await self.ledger.change(
-            operation.user_id,
-            PendingActionId(operation.operation_id),
-            self._step(operation, look),
-            facts=look.facts,
-        )
+        if self._is_news(operation, look):
+            step = self._step(operation, look)
+            await self.ledger.change(operation.user_id, action_id, step, facts=look.facts)
+
+    def _is_news(self, operation: Operation, look: _Look) -> bool:
+        """Whether a look tells what the books do not have. Nothing is written otherwise: a resting
+        order is looked at again and again."""
+        if look.order is not None:
+            is_resting = operation.state is OperationState.OPEN and (
+                look.order.state is PlacedState.OPEN
+            )
+            return not (is_resting and look.order.filled_quantity == operation.filled_quantity)
+        is_waiting = operation.state is OperationState.UNCERTAIN and not look.is_known_otherwise
+        return not is_waiting or is_request_over(operation, self.clock.now())
 
     def _step(self, operation: Operation, look: _Look) -> MoneyStep:
         is_cancel = operation.order.kind is MoveKind.CANCEL

@@ -11,6 +11,7 @@ from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, User
 from minara_core.taxonomy import Origin, PermissionTier, TradingState
 from minara_core.tooling import ToolResult
 from minara_tools.domain.approvals import Parking
+from minara_tools.domain.mandates import Mandate
 from minara_tools.domain.trading import TradingStanding
 
 
@@ -261,8 +262,9 @@ class TradingStates(Protocol):
         now: datetime,
         reject: Callable[[PendingAction], ActionChange],
         audit: AuditRecord,
+        revoke: Callable[[Mandate, datetime], AuditRecord],
     ) -> Halted:
-        """Halt the user and reject what waits, in one commit."""
+        """Halt the user, reject what waits and revoke their mandates, in one commit."""
         ...
 
     async def set_installation(

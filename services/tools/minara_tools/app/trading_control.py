@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 
 from minara_core.actions import ActionState, Decision, PendingAction
 from minara_core.audit import AuditKind, AuditRecord
@@ -18,6 +19,7 @@ from minara_tools.app.observing import Tracing
 from minara_tools.app.stores import ActionChange, Halted, TradingStates
 from minara_tools.app.sweep_orders import OrderSweep
 from minara_tools.domain import approvals
+from minara_tools.domain.mandates import Mandate
 from minara_tools.domain.operations import Operation
 from minara_tools.domain.registry import ToolRegistry
 from minara_tools.domain.trading import TradingStanding
@@ -106,6 +108,7 @@ class TradingControl:
             now=now,
             reject=reject,
             audit=self._record(user_id, TradingState.HALTED, reason),
+            revoke=self._revoked,
         )
 
     async def resume(self, grant: Grant, etag: str) -> TradingStanding:
@@ -124,6 +127,17 @@ class TradingControl:
             etag=etag,
             now=self._clock.now(),
             audit=self._record(user_id, TradingState.ACTIVE, "resumed"),
+        )
+
+    def _revoked(self, mandate: Mandate, now: datetime) -> AuditRecord:
+        return AuditRecord(
+            user_id=mandate.user_id,
+            kind=AuditKind.STATE_CHANGE,
+            time=now,
+            subject=mandate.mandate_id,
+            outcome="revoked",
+            reason=DenialReason.TRADING_HALTED,
+            trace_id=self._tracing.trace_id(),
         )
 
     def _record(self, user_id: UserId, state: TradingState, reason: str) -> AuditRecord:

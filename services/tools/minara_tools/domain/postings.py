@@ -242,6 +242,21 @@ class _Taker:
             )
 
 
+def differences(
+    balances: Mapping[tuple[LedgerAccount, str], Decimal], totals: Mapping[str, Decimal]
+) -> dict[str, Decimal]:
+    """What the venue's totals have more than the books (or less), by asset; equal ones left out."""
+    ours: dict[str, Decimal] = {}
+    for (ledger_account, asset), amount in balances.items():
+        if ledger_account in OWNED:
+            ours[asset] = add(ours.get(asset, _ZERO), amount)
+    found = {
+        asset: subtract(totals.get(asset, _ZERO), ours.get(asset, _ZERO))
+        for asset in sorted(set(ours) | set(totals))
+    }
+    return {asset: amount for asset, amount in found.items() if amount}
+
+
 def negated(amount: Decimal) -> Decimal:
     """Exactly; the operator would round to the default context."""
     return subtract(_ZERO, amount)
