@@ -3,10 +3,8 @@
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,24 +15,9 @@ from minara_core.errors import Unavailable
 from minara_core.reasons import ErrorReason
 from minara_gateway.client import GatewayClient, ProblemError
 from support.eventually import eventually
-from support.process import MINARA, a_process
+from support.process import a_process, minara
 
 pytestmark = pytest.mark.timeout(240)  # whole processes, one after another, on a busy machine
-
-
-def minara(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {n: v for n, v in os.environ.items() if n in {"PATH", "LANG"}}  # noqa: TID251 - the child's environment is explicit
-    done = subprocess.run(
-        [MINARA, *arguments],
-        env=kept | {"HOME": str(data_dir.parent), "MINARA_DATA_DIR": str(data_dir)} | variables,
-        cwd=data_dir.parent,
-        capture_output=True,
-        check=False,
-        timeout=60,
-        text=True,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 async def verified(data_dir: Path, *arguments: str) -> tuple[int, dict[str, Any]]:

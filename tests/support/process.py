@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -65,6 +66,22 @@ async def a_process(data_dir: Path, *, failpoint: str = "") -> AsyncGenerator[Mi
         if process.returncode is None:
             process.terminate()
             await asyncio.wait_for(process.wait(), 30)
+
+
+def minara(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; it must not show a traceback."""
+    kept = {n: v for n, v in os.environ.items() if n in {"PATH", "LANG"}}  # noqa: TID251 - the child's environment is explicit
+    done = subprocess.run(
+        [MINARA, *arguments],
+        env=kept | {"HOME": str(data_dir.parent), "MINARA_DATA_DIR": str(data_dir)} | variables,
+        cwd=data_dir.parent,
+        capture_output=True,
+        check=False,
+        timeout=60,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
 
 
 async def _client(data_dir: Path, process: asyncio.subprocess.Process) -> GatewayClient:

@@ -20,7 +20,7 @@ from minara_tools.domain.approvals import Configuration
 from minara_tools.domain.operations import LOOK_BACK, OperationState
 from minara_tools.domain.outcomes import ToolFailed
 from minara_tools.domain.registry import ToolRegistry
-from minara_tools.domain.venue_terms import VenueAnswer, VenueQuote, VenueRequest
+from minara_tools.domain.venue_terms import VenueAnswer, VenueFact, VenueQuote, VenueRequest
 
 CONFIRM_INTENT = "confirm.intent"
 CONFIRM_HELD = "confirm.held"
@@ -134,16 +134,28 @@ class MoveExecution:
         )
         if _is_whole(move):
             return move.action
-        assert move.operation is not None
-        since = (move.operation.sent_time or move.operation.create_time) - LOOK_BACK
-        try:
-            facts = await parts.venue.facts(action.order.account, since)
-        except (ToolFailed, MinaraError, OSError, TimeoutError):
-            return move.action
+        facts = await self._all_facts(sent)
         move = await parts.ledger.change(
             action.user_id, action.pending_action_id, settle, facts=facts
         )
         return move.action
+
+    async def _all_facts(self, sent: LockedMove) -> tuple[VenueFact, ...]:
+        """What happened since a little before the send, also where a transfer arrives; what cannot
+        be read now, recovery and reconciliation read later."""
+        assert sent.operation is not None
+        since = (sent.operation.sent_time or sent.operation.create_time) - LOOK_BACK
+        order = sent.action.order
+        accounts = {order.account} | (
+            {order.recipient} if order.kind is MoveKind.TRANSFER else set[str]()
+        )
+        found: list[VenueFact] = []
+        try:
+            for account in sorted(accounts):
+                found += await self._parts.venue.facts(account, since)
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            pass  # what was read counts
+        return tuple(found)
 
     async def _gathered(self, action: PendingAction) -> ExecutionFacts:
         parts, order = self._parts, action.order
@@ -183,6 +195,8 @@ class MoveExecution:
 
 
 def _is_whole(move: LockedMove) -> bool:
-    return move.operation is None or (
-        move.operation.state is not OperationState.OPEN or move.action.state is ActionState.DONE
-    )
+    """Whether the answer told all there is: a transfer arrives in another account's facts."""
+    operation = move.operation
+    if operation is None or operation.order.kind is MoveKind.TRANSFER:
+        return operation is None
+    return operation.state is not OperationState.OPEN or move.action.state is ActionState.DONE

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from minara_core.actions import ActionState, MoveKind, PendingAction, PlacedOrder
+from minara_core.actions import ActionState, MoveKind, PendingAction, PlacedOrder, PlacedState
 from minara_core.audit import AuditKind, AuditRecord
 from minara_core.errors import NotReady
 from minara_core.ids import UserId
@@ -118,6 +118,8 @@ class MoveSteps:
             if operation is None or operation.state.is_final:
                 return MoneyChange()
             is_cancel = operation.order.kind is MoveKind.CANCEL
+            if is_cancel and order.state is PlacedState.OPEN:
+                return self.unknown()(move)  # asked for, and not done yet
             after = (
                 operations.cancel_seen(operation, order, now)
                 if is_cancel
@@ -232,8 +234,7 @@ class MoveSteps:
             raise ToolCallBlockedError(
                 DenialReason.CLOCK_SKEW,
                 gate="clock",
-                message="the clock of the database has run back",
-                metadata={"time": standing.time.isoformat(), "latest": latest.isoformat()},
+                message=f"the database's clock has run back, from {latest} to {standing.time}",
             )
         approvals.check_still_possible(action, standing.trading.state, given.running)
         funds = context_of(standing, given.snapshot, but=action.pending_action_id)

@@ -76,15 +76,15 @@ class OperationRecovery:
 
     async def _is_minded(self, operation: Operation) -> bool:
         """Whether its sender lives and will say what came of it."""
-        action_id = PendingActionId(operation.operation_id)
-        if action_id in self.decisions.in_flight:
+        is_elsewhere = operation.sender != self.steps.sender
+        # A decision repeated here waits for whoever sends: it must not keep us from taking over.
+        if not is_elsewhere and PendingActionId(operation.operation_id) in self.decisions.in_flight:
             return True
         is_on_its_way = operation.state in {
             OperationState.INTENT,
             OperationState.HELD,
             OperationState.SENT,
         }
-        is_elsewhere = operation.sender != self.steps.sender
         return is_on_its_way and is_elsewhere and await self.ledger.is_alive(operation.sender)
 
     async def _settle(self, operation: Operation) -> None:

@@ -34,6 +34,7 @@ DUPLICATE_WINDOW = timedelta(minutes=5)
 MAX_UNSOLICITED = 3
 UNFILLED = "UNFILLED"
 NOTHING_SENT = "NOTHING_SENT"
+NO_SUCH_ORDER = "ORDER_NOT_FOUND"
 
 CONFIRMED_STATES = frozenset(
     {
@@ -364,6 +365,8 @@ def _meaning_of_cancel(target: PlacedOrder) -> tuple[ActionState, str, str]:
             return ActionState.UNCERTAIN, "the order is still open at the venue", ""
         case PlacedState.CANCELLED:
             return ActionState.DONE, "the order was cancelled", ""
+        case PlacedState.REJECTED if target.reason == NO_SUCH_ORDER:
+            return ActionState.FAILED, "the venue knows no such order", NO_SUCH_ORDER
         case _:
             return ActionState.DONE, f"the order was over already: {target.state.value}", ""
 

@@ -67,5 +67,4 @@ def refuse_when_stopped(state: TradingState, order: ResolvedOrder) -> None:
         else DenialReason.TRADING_REDUCING,
         gate="trading_state",
         message=f"trading is {state.value}: only what reduces exposure may be sent",
-        metadata={"state": state.value},
     )
