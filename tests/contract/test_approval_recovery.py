@@ -29,6 +29,7 @@ from minara_tools.domain.venue_terms import VenueRequest
 from minara_tools.main import VERSIONS
 from support.clock import FixedClock
 from support.databases import Databases
+from support.eventually import eventually
 from support.grants import Installation, an_installation
 from support.tools.house import a_house
 from support.tools.money import Process, a_money, ledger_of
@@ -182,6 +183,18 @@ async def test_another_living_process_is_left_to_settle_its_own(scene: Scene) ->
     assert (await other.stored(action)).state is ActionState.EXECUTING
 
 
+async def test_a_decision_repeated_elsewhere_keeps_nobody_from_recovering(scene: Scene) -> None:
+    action = await scene.pending()
+    dying = await scene.process("first", failpoint=KillAt(CONFIRM_SIGNED))
+    with pytest.raises(Killed):
+        await dying.confirm(action)
+    living = await scene.process("second")
+    repeated = asyncio.ensure_future(living.confirm(action))
+    await eventually(lambda: action.pending_action_id in living.money.decisions.in_flight)
+    await living.settle()
+    assert (await asyncio.wait_for(repeated, 5)).state is ActionState.VOIDED
+
+
 async def test_an_uncertain_order_is_adopted_when_the_venue_knows_it(scene: Scene) -> None:
     def goes_silent(order: ResolvedOrder, client_id: str) -> PlacedOrder:
         scene.venue.take(order, placed(order, client_id))
@@ -231,6 +244,20 @@ async def test_an_uncertain_order_is_void_only_after_proof_of_absence(scene: Sce
     assert void.state is ActionState.VOIDED
     assert void.outcome is not None
     assert void.outcome.reason == "NOTHING_SENT"
+
+
+async def test_a_wall_clock_that_jumps_proves_no_absence(scene: Scene) -> None:
+    action = await scene.pending()
+    scene.venue.answer = is_gone
+    process = await scene.process()
+    await process.confirm(action)
+    await process.settle()
+    for _ in range(6):
+        scene.clock.jump(timedelta(minutes=1))
+        await process.settle()
+    assert (await process.stored(action)).state is ActionState.UNCERTAIN
+    await process.prove_absence()
+    assert (await process.stored(action)).state is ActionState.VOIDED
 
 
 async def test_an_unreachable_venue_settles_nothing(scene: Scene) -> None:

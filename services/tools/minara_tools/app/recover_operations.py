@@ -4,7 +4,7 @@ What the venue knows is adopted and its facts are booked; what it does not know 
 proven, or was never sent. An order that rests is followed until it ends (safety.md §4).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minara_core.actions import MoveKind, PendingAction, PlacedOrder, PlacedState
 from minara_core.audit import AuditKind
@@ -31,6 +31,9 @@ from minara_tools.domain.trading import TradingStanding
 from minara_tools.domain.venue_terms import VenueFact
 
 SENDER_GONE = "SENDER_GONE"
+MISSED_FOR_SECONDS = 8.0
+"""Longer than any venue takes a request after it was signed (operations.REQUEST_IS_OVER_BY says the
+same of wall clocks, which may jump)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class OperationRecovery:
     clock: Clock
     tracing: Tracing
     every_seconds: float
+    _missed_since: dict[str, float] = field(default_factory=dict[str, float])
 
     async def run_forever(self) -> None:
         while True:
@@ -70,7 +74,10 @@ class OperationRecovery:
 
         One that the venue cannot answer for stays as it is until the next time.
         """
-        for operation in await self.ledger.unsettled(self.venue.name):
+        unsettled = await self.ledger.unsettled(self.venue.name)
+        for gone in self._missed_since.keys() - {one.operation_id for one in unsettled}:
+            del self._missed_since[gone]
+        for operation in unsettled:
             if not await self._is_minded(operation):
                 await self._settle(operation)
 
@@ -107,8 +114,17 @@ class OperationRecovery:
                 look.order.state is PlacedState.OPEN
             )
             return not (is_resting and look.order.filled_quantity == operation.filled_quantity)
+        is_over = self._is_over(operation)
         is_waiting = operation.state is OperationState.UNCERTAIN and not look.is_known_otherwise
-        return not is_waiting or is_request_over(operation, self.clock.now())
+        return is_over or not is_waiting
+
+    def _is_over(self, operation: Operation) -> bool:
+        """Whether the request is over by the wall clock, and has been looked for long enough by a
+        clock that nobody sets: a wall clock that jumps proves nothing."""
+        now = self.clock.monotonic()
+        begin = self._missed_since.setdefault(operation.operation_id, now)
+        is_long = now - begin >= MISSED_FOR_SECONDS
+        return is_long and is_request_over(operation, self.clock.now())
 
     def _step(self, operation: Operation, look: _Look) -> MoneyStep:
         is_cancel = operation.order.kind is MoveKind.CANCEL
