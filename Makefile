@@ -12,7 +12,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat demo test check fmt proto lock bench clean
+.PHONY: help setup run chat demo test check fmt proto lock bench faults clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,10 @@ lock: setup ## resolve again and write requirements.lock
 
 bench: setup ## measure a turn's own overhead, the start and the memory
 	@$(BIN)/python -m bench
+
+faults: setup ## kill, stop and disturb the money path N times from SEED on (docs/faults.md)
+	@bash scripts/install-test-packages.sh
+	@PYTHONPATH=tests $(BIN)/python -m support.faults --runs $(or $(N),100) --seed $(or $(SEED),1) $(ARGS)
 
 clean: ## remove what make made here; your data folder is not touched
 	@rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis uv.lock

@@ -12,6 +12,7 @@ from minara_core.actions import ActionState, MoveKind, PendingAction, ResolvedOr
 from minara_core.clock import Clock
 from minara_core.errors import MinaraError
 from minara_core.failpoints import Failpoint, no_failpoint
+from minara_core.ids import PendingActionId, UserId
 from minara_tools.app.fund_ledger import FundLedger, LockedMove, MoneyStep
 from minara_tools.app.gather_funds import FundGathering
 from minara_tools.app.move_steps import ExecutionFacts, MoveSteps
@@ -112,19 +113,21 @@ class MoveExecution:
 
     async def _settled(self, sent: LockedMove, request: VenueRequest) -> PendingAction:
         parts, action = self._parts, sent.action
+        if request.deadline is not None and parts.clock.monotonic() > request.deadline:
+            lapsed = parts.steps.lapsed(REQUEST_EXPIRED, "it was not sent within its validity")
+            return (await self._change(action, lapsed)).action
         try:
             async with asyncio.timeout(parts.send_seconds):
                 answer = await parts.venue.send(request)
-        except ToolFailed as refused:
-            # Only a request that lapsed is certain: of any other a second copy may yet be taken.
-            is_over = refused.reason == REQUEST_EXPIRED
-            lapsed = parts.steps.lapsed(refused.reason, refused.message)
-            step = lapsed if is_over else parts.steps.unknown()
-            return (await self._change(action, step)).action
-        except (MinaraError, OSError, TimeoutError):
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            # Refused, even as late, is not certain: a second copy may yet be taken by a venue whose
+            # clock, or whose next door's, runs behind.
             return (await self._change(action, parts.steps.unknown())).action
         parts.failpoint(CONFIRM_ACCEPTED)
-        return await self._booked(sent, answer)
+        booked = await self._booked(sent, answer)
+        if action.order.kind is MoveKind.CANCEL:
+            await self._give_back(action.order, action.user_id)
+        return booked
 
     async def _booked(self, sent: LockedMove, answer: VenueAnswer) -> PendingAction:
         parts, action = self._parts, sent.action
@@ -139,6 +142,24 @@ class MoveExecution:
             action.user_id, action.pending_action_id, settle, facts=facts
         )
         return move.action
+
+    async def _give_back(self, cancel: ResolvedOrder, user_id: UserId) -> None:
+        """What the cancelled order held is free at once, for the sale that often comes next; what
+        fails here, recovery does later."""
+        parts = self._parts
+        try:
+            for operation in await parts.ledger.unsettled(parts.venue.name):
+                if (operation.user_id, operation.client_order_id) != (user_id, cancel.cancels):
+                    continue
+                since = (operation.sent_time or operation.create_time) - LOOK_BACK
+                target = await parts.venue.find_order(cancel.account, cancel.cancels)
+                facts = await parts.venue.facts(cancel.account, since)
+                if target is not None:
+                    action_id = PendingActionId(operation.operation_id)
+                    settle = parts.steps.settle(target)
+                    await parts.ledger.change(user_id, action_id, settle, facts=facts)
+        except (ToolFailed, MinaraError, OSError, TimeoutError):
+            return
 
     async def _all_facts(self, sent: LockedMove) -> tuple[VenueFact, ...]:
         """What happened since a little before the send, also where a transfer arrives; what cannot
