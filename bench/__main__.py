@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from bench.gates import measure_gates
 from bench.process import measure_process
 from bench.turns import measure_turns
 
@@ -21,6 +22,7 @@ TARGETS = {
     "turn_p50_ms": 5.0,
     "turn_p99_ms": 20.0,
     "first_text_p50_ms": 4.0,
+    "gates_p50_ms": 1.0,
     "start_to_first_answer_s": 4.0,
     "resident_mb": 250.0,
 }
@@ -30,6 +32,8 @@ def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
     with tempfile.TemporaryDirectory(prefix="minara-bench-") as folder:
         figures = uvloop.run(measure_turns(Path(folder) / "turns", turns))
+        figures |= uvloop.run(measure_gates(Path(folder) / "gates", turns))
+        figures["gates_over_bare"] = figures["gates_fsync_p50_ms"] / figures["bare_p50_ms"]
         figures |= uvloop.run(measure_process(Path(folder) / "process"))
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
@@ -40,6 +44,8 @@ def main() -> None:
         print(f"{name:34}{value:>12.2f}{beside}")
     print("a turn: one tool call, a model that answers at once, everything durable and audited")
     print("bare: the same server, one fsynced commit and ten frames, taken between the turns")
+    print("gates: a money call with a warm fund context, its gates, stages and audit commit; the")
+    print("       target is without the wait for the disk, gates_fsync and the ratio are with it")
     print(f"written to {OUTPUT}")
 
 

@@ -16,7 +16,7 @@ from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
 from minara_core.actions import ActionState, Decision, PendingAction
 from minara_core.clock import SystemClock
 from minara_core.errors import NotFound
-from minara_core.ids import RandomIds
+from minara_core.ids import RandomIds, TurnId
 from minara_core.taxonomy import Scope
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.main import OWNER
@@ -99,7 +99,12 @@ def world() -> World:
 
 
 @pytest.fixture
-async def confirmations(world: World, sqlite_databases: Databases) -> AsyncGenerator[Confirmations]:
+async def store(sqlite_databases: Databases) -> GatewayStore:
+    return GatewayStore(await sqlite_databases.open(VERSIONS), SystemClock())
+
+
+@pytest.fixture
+async def confirmations(world: World, store: GatewayStore) -> AsyncGenerator[Confirmations]:
     clock, ids = SystemClock(), RandomIds()
     gateway, confirming = generate("gateway"), generate("gateway-confirmation")
     keys = PublicKeys((gateway_key(gateway), confirmation_key(confirming)))
@@ -109,7 +114,6 @@ async def confirmations(world: World, sqlite_databases: Databases) -> AsyncGener
     agent_grpc.add_AgentServiceServicer_to_server(_whole(Agent)(world), server)
     await server.start()
     channel = connect_in_process(server, peer="everybody")
-    store = GatewayStore(await sqlite_databases.open(VERSIONS), clock)
     await store.record_shown(an_action(), is_last_word=True)
     yield Confirmations(
         Peers(Channels(orchestrator=channel, workspace=channel, tools=channel)),
@@ -204,6 +208,37 @@ async def test_a_later_turn_makes_the_word_an_ordinary_one(
 ) -> None:
     world.latest_turn_id = "turn-2"
     assert await decision(confirmations) is None
+
+
+async def test_something_delivered_after_the_preview_takes_the_word_from_it(
+    confirmations: Confirmations, store: GatewayStore
+) -> None:
+    await store.take_back_last_word(an_action())
+    assert await decision(confirmations) is None
+
+
+async def test_a_preview_that_was_only_listed_answers_to_no_word(
+    confirmations: Confirmations, store: GatewayStore, world: World
+) -> None:
+    world.open_actions = [an_action("action-2")]
+    await store.record_shown(an_action("action-2"), is_last_word=False)
+    assert await decision(confirmations, shown="action-2") is None
+
+
+async def test_an_action_of_another_turn_than_the_sessions_latest_is_not_decided(
+    confirmations: Confirmations, world: World
+) -> None:
+    world.open_actions = [replace(an_action(), turn_id=TurnId("turn-0"))]
+    assert await decision(confirmations) is None
+
+
+@pytest.mark.parametrize("text", ["yes", "no"])
+async def test_everything_at_once_decides_nothing_either_way(
+    confirmations: Confirmations, world: World, text: str
+) -> None:
+    world.is_running = True
+    world.open_actions = [replace(an_action(), solicited=False, possible_duplicate=True)]
+    assert await decision(confirmations, text=text) is None
 
 
 async def test_an_open_question_takes_the_word(confirmations: Confirmations, world: World) -> None:

@@ -25,8 +25,10 @@ from minara_core.actions import (
     TimeInForce,
     TradingMode,
 )
+from minara_core.errors import InvalidRequest
 from minara_core.ids import PendingActionId
 from minara_core.money import canonical
+from minara_core.reasons import ErrorReason
 
 JsonObject = dict[str, Any]
 
@@ -150,6 +152,8 @@ def _scalar(value: Any) -> Any:
     match value:
         case Decimal():
             return canonical(value)
+        case float():
+            raise InvalidRequest("money is no float", reason=ErrorReason.AMOUNT_INVALID)
         case datetime():
             return value.astimezone(UTC).isoformat(timespec="microseconds")
         case tuple():
