@@ -8,6 +8,7 @@ from rich.console import Console
 
 from minara_gateway.repl import Repl
 from support.minara import Minara, a_minara
+from support.tools.funds import EVM_ADDRESS
 
 
 class Lines:
@@ -77,3 +78,48 @@ async def test_what_is_no_command_is_said_and_the_chat_goes_on(tmp_path: Path) -
         )
         assert "no command /nonsense" in shown
         assert "/confirm CODE" in shown
+
+
+async def test_orders_are_listed_and_cancelled_by_their_id(tmp_path: Path) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        shown = await talk(minara, "/orders", "buy 0.1 ETH at 1500", "yes", "/orders")
+        assert "open orders at paper (PAPER):" in shown
+        found = re.findall(r"  ([0-9a-f]{32})  buy 0.1 ETH/USDC at 1500", shown)
+        assert len(found) == 1
+        shown = await talk(minara, "/cancel", "/cancel ffff", f"/cancel {found[0][:12]}")
+        assert shown.count("say which one: /cancel ID") == 2
+        code = re.search(r"To decide: /confirm ([A-Z2-7]{4})", shown)
+        assert code is not None
+        decided = await talk(minara, f"/confirm {code[1]}", "/orders")
+        assert "the order was cancelled" in decided
+        assert "  none" in decided
+
+
+async def test_one_position_is_closed_and_a_stop_of_everything_offers_the_rest(
+    tmp_path: Path,
+) -> None:
+    held = {"USDC": "1000", "ETH": "1", "BTC": "0.1"}
+    async with a_minara(tmp_path / "data", balances=held) as minara:
+        shown = await talk(minara, "/close", "/close ETH", "/stop everything")
+        assert "say which: /close ETH" in shown
+        assert shown.count("Sell 1 ETH for at least") == 2
+        assert "Sell 0.1 BTC for at least" in shown
+        codes = re.findall(r"To decide: /confirm ([A-Z2-7]{4})", shown)
+        decided = await talk(minara, f"/confirm {codes[0]}", f"/confirm {codes[1]}")
+        assert "ACTION_NOT_FOUND" in decided  # the stop rejected what waited before it
+        assert decided.count("PAPER — executed: sold") == 1
+
+
+async def test_a_withdrawal_is_filled_in_line_by_line_and_left_by_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        entry = {"name": "wallet", "chain": "base", "address": EVM_ADDRESS}
+        await minara.client.call("POST", "/v1/addresses", entry)
+        left = await talk(minara, "/withdraw", "USDC", "")
+        assert f"wallet: base {EVM_ADDRESS}" in left
+        assert "nothing was prepared" in left
+        wrong = await talk(minara, "/withdraw", "USDC", "50", "wallet", "000000")
+        assert "ADDRESS_INVALID" in wrong
+        early = await talk(minara, "/withdraw", "USDC", "50", "wallet", EVM_ADDRESS[-6:])
+        assert "ADDRESS_NOT_USABLE" in early

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from minara_core.clock import Clock
 from minara_gateway.client import GatewayClient, StreamedEvent
 from minara_gateway.embedded import EmbeddedSettings, Engine, run_embedded
 from minara_gateway.serving import bind_unix, serving
@@ -30,13 +31,16 @@ OFF_THE_PATH = frozenset(
 """What architecture.md §7 does not count into a turn: before it, after it, or the gateway's own."""
 
 
-def settings_for(data_dir: Path, **gateway: Any) -> EmbeddedSettings:
-    """Settings that touch nothing but `data_dir`."""
+def settings_for(
+    data_dir: Path, *, balances: Mapping[str, str] | None = None, **gateway: Any
+) -> EmbeddedSettings:
+    """Settings that touch nothing but `data_dir`; with `balances` a paper account starts."""
+    tools: dict[str, Any] = {"paper_balances": balances} if balances else {}
     return EmbeddedSettings(
         gateway=GatewaySettings(data_dir=data_dir, **gateway),
         orchestrator=OrchestratorSettings(data_dir=data_dir),
         skills=SkillsSettings(data_dir=data_dir),
-        tools=ToolsSettings(data_dir=data_dir),
+        tools=ToolsSettings(data_dir=data_dir, **tools),
         workspace=WorkspaceSettings(data_dir=data_dir, workspace_dir=data_dir / "pages"),
     )
 
@@ -104,13 +108,19 @@ class Minara:
 
 @asynccontextmanager
 async def a_minara(
-    data_dir: Path, *, model: ChatModel | None = None, **gateway: Any
+    data_dir: Path,
+    *,
+    model: ChatModel | None = None,
+    clock: Clock | None = None,
+    balances: Mapping[str, str] | None = None,
+    **gateway: Any,
 ) -> AsyncGenerator[Minara]:
-    """Start one in `data_dir`; without `model` the offline one answers."""
+    """Start one in `data_dir`. Without `model` the offline one answers; without `clock` the time is
+    the world's."""
     spans = InMemorySpanExporter()
-    settings = settings_for(data_dir, **gateway)
+    settings = settings_for(data_dir, balances=balances, **gateway)
     traces = telemetry.configure(settings.gateway, "minara", exporter=spans)
-    async with run_embedded(settings, telemetry=traces, model=model) as engine:
+    async with run_embedded(settings, telemetry=traces, model=model, clock=clock) as engine:
         socket = data_dir / "test.sock"
         async with serving(engine.gateway.app, bind_unix(socket)):
             client = GatewayClient.over_socket(socket, engine.gateway.token)

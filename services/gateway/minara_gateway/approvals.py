@@ -12,7 +12,9 @@ from minara_gateway.auth import requires
 from minara_gateway.bodies import CodeBody, DecisionBody
 from minara_gateway.chat import as_json
 from minara_gateway.confirmation import Confirmations
-from minara_gateway.rendering import render_preview, render_receipt
+from minara_gateway.orders import shown_action
+from minara_gateway.rendering import is_in_chat
+from minara_gateway.showing import receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import RunningTurn, Turns
 from minara_runtime.convert_actions import action_to_pb
@@ -35,7 +37,9 @@ async def list_pending(
     confirmations: Confirmations = request.app.state.confirmations
     actions = await confirmations.pending(caller, session_id)
     return {
-        "pending_actions": [await _shown(request, action, language) for action in actions],
+        "pending_actions": [
+            await shown_action(request, caller, action, language) for action in actions
+        ],
     }
 
 
@@ -46,7 +50,7 @@ async def get_pending(
     """One action with its preview, or with its receipt once it is decided."""
     confirmations: Confirmations = request.app.state.confirmations
     action = await confirmations.find(caller, pending_action_id)
-    return await _shown(request, action, language)
+    return await shown_action(request, caller, action, language)
 
 
 @router.post("/approvals/{pending_action_id}:confirm")
@@ -89,12 +93,11 @@ async def _decide(
     request: Request, caller: Caller, pending_action_id: str, action_hash: str, decision: Decision
 ) -> dict[str, Any]:
     confirmations: Confirmations = request.app.state.confirmations
+    store: GatewayStore = request.app.state.store
     action = await confirmations.decide(caller, pending_action_id, action_hash, decision)
-    turn_id = await _tell(request, caller, action)
-    return as_json(action_to_pb(action)) | {
-        "rendered_receipt": render_receipt(action, language="en"),
-        "turn_id": turn_id,
-    }
+    turn_id = await _tell(request, caller, action) if is_in_chat(action) else ""
+    receipt = await receipt_of(confirmations, store, caller, action, language="en")
+    return as_json(action_to_pb(action)) | {"rendered_receipt": receipt, "turn_id": turn_id}
 
 
 async def _tell(request: Request, caller: Caller, action: PendingAction) -> str:
@@ -126,14 +129,3 @@ async def _run_on(running: RunningTurn) -> None:
         get_logger("gateway/approvals").warning(
             "turn_left", turn_id=running.turn_id, reason=error.reason
         )
-
-
-async def _shown(request: Request, action: PendingAction, language: str) -> dict[str, Any]:
-    confirmations: Confirmations = request.app.state.confirmations
-    store: GatewayStore = request.app.state.store
-    document = as_json(action_to_pb(action))
-    if action.outcome is not None or action.state.is_final:
-        return document | {"rendered_receipt": render_receipt(action, language=language)}
-    await store.record_shown(action, is_last_word=False)
-    code = confirmations.code(action)
-    return document | {"rendered_preview": render_preview(action, code=code, language=language)}

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from minara_core.money import AMOUNT_PATTERN
+
 _Id = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]*$")]
 
 
@@ -55,7 +57,70 @@ class SessionBody(Body):
 
 
 class HaltBody(Body):
+    """`cancel_protection` also cancels the orders that protect a position, `close_positions` also
+    makes a preview of the sale of each."""
+
     reason: Annotated[_Text, Field(max_length=500)] = ""
+    cancel_protection: bool = False
+    close_positions: bool = False
+
+
+class OrderBody(Body):
+    """`POST /v1/orders`: a purchase or a sale, at the market or, with `limit_price`, resting.
+    `amount_unit` is "quote" (money), "base" (quantity) or, for a sale at the market, "all"."""
+
+    side: Literal["buy", "sell"]
+    symbol: Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9/-]+$")]
+    amount: Annotated[str, Field(max_length=42, pattern=AMOUNT_PATTERN)] | None = None
+    amount_unit: Literal["quote", "base", "all"]
+    limit_price: Annotated[str, Field(max_length=42, pattern=AMOUNT_PATTERN)] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The fields as the words of a person, which they are."""
+        base = self.symbol.replace("-", "/").partition("/")[0].upper()
+        if self.amount is None:
+            return f"{self.side} all of my {base}"
+        money = " USDC of" if self.amount_unit == "quote" else ""
+        price = f" at {self.limit_price}" if self.limit_price else ""
+        return f"{self.side} {self.amount}{money} {base}{price}"
+
+    @property
+    def call(self) -> tuple[str, dict[str, str]]:
+        """The tool that previews it, and its arguments."""
+        fields = {"symbol": self.symbol, "amount_unit": self.amount_unit, "intent": self.sentence}
+        if self.amount is not None:
+            fields["amount"] = self.amount
+        if self.limit_price is None:
+            return f"{self.side}_token", fields
+        return "place_limit_order", fields | {"side": self.side, "limit_price": self.limit_price}
+
+
+class CancelBody(Body):
+    """`POST /v1/orders:cancel`: one open order, by its id or the beginning of it."""
+
+    order_id: Annotated[str, Field(min_length=4, max_length=64, pattern=r"^[0-9a-fA-F-]+$")]
+    symbol: Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9/-]+$")]
+
+    @property
+    def sentence(self) -> str:
+        base = self.symbol.replace("-", "/").partition("/")[0].upper()
+        return f"cancel my {base} order {self.order_id.lower()}"
+
+    @property
+    def call(self) -> tuple[str, dict[str, str]]:
+        fields = {"order_id": self.order_id, "symbol": self.symbol, "intent": self.sentence}
+        return "cancel_order", fields
+
+
+class ManualBody(Body):
+    """`POST /v1/manual-actions`: a card as the person filled it in. `request_id` names the form."""
+
+    tool: Annotated[str, Field(max_length=60, pattern=r"^[a-z_]+$")]
+    arguments: Annotated[
+        dict[_LimitName, Annotated[_Text, Field(max_length=200)]], Field(max_length=20)
+    ]
+    request_id: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]*$")] = ""
 
 
 class ResumeBody(Body):

@@ -14,10 +14,11 @@ import typer
 from rich.console import Console
 
 from minara_core.errors import MinaraError
-from minara_gateway import cli_audit, cli_dev, cli_keys, cli_ledger, cli_limits
+from minara_gateway import cli_audit, cli_dev, cli_keys, cli_ledger, cli_limits, cli_moves
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import Attached, attach, find_running, start
+from minara_gateway.orders_view import describe_halt
 from minara_gateway.repl import Repl, describe_trading
 from minara_gateway.terminal import PipedLines, TerminalLines, readable
 from minara_gateway.trace_view import trace_tree
@@ -39,6 +40,8 @@ app.add_typer(cli_limits.limits_app, name="limits")
 app.add_typer(cli_limits.addresses_app, name="addresses")
 app.add_typer(cli_limits.tools_app, name="tools")
 app.command()(cli_limits.setup)
+app.command()(cli_moves.orders)
+app.command()(cli_moves.withdraw)
 
 HALT_SECONDS = 5.0
 """How long the running Minara may take to say that it halted; the file holds meanwhile."""
@@ -97,11 +100,22 @@ def serve(
 @app.command()
 def halt(
     reason: Annotated[str, typer.Option(help="Why, for the audit.")] = "",
+    cancel_protection: Annotated[
+        bool, typer.Option("--cancel-protection", help="Cancel protective orders too.")
+    ] = False,
+    close: Annotated[
+        bool, typer.Option("--close", help="Preview the sale of every position.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Stop all trading at once; works also when nothing runs."""
     settings = settings_or_end()
-    run(_halt(settings, reason, as_json=as_json))
+    body = {
+        "reason": reason,
+        "cancel_protection": cancel_protection,
+        "close_positions": close,
+    }
+    run(_halt(settings, body, as_json=as_json))
 
 
 @app.command()
@@ -219,21 +233,21 @@ async def _serve(settings: EmbeddedSettings, *, with_repl: bool) -> None:
         await asyncio.wait([talk, halt_wait])
 
 
-async def _halt(settings: EmbeddedSettings, reason: str, *, as_json: bool) -> None:
+async def _halt(settings: EmbeddedSettings, body: dict[str, Any], *, as_json: bool) -> None:
     """Stop first, ask afterwards: the file holds with every service dead, hung or locked."""
     path = settings.gateway.data_dir / HALT_FILE
-    path.write_text(reason or "halted from the command line", encoding="utf-8")
-    answer = await _halt_running(settings, reason)
+    path.write_text(body["reason"] or "halted from the command line", encoding="utf-8")
+    answer = await _halt_running(settings, body)
     if answer is None:
         said = f"halted, also for whatever starts next, until `minara resume` ({path})"
         answer = {"trading_state": {"state": "TRADING_STATE_HALTED", "file": str(path)}}
     else:
         path.unlink()  # the running Minara remembers it from here on
-        said = describe_trading(answer["trading_state"])
+        said = "\n".join([describe_trading(answer["trading_state"]), *describe_halt(answer)])
     typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else said)
 
 
-async def _halt_running(settings: EmbeddedSettings, reason: str) -> dict[str, Any] | None:
+async def _halt_running(settings: EmbeddedSettings, body: dict[str, Any]) -> dict[str, Any] | None:
     """Tell the running Minara, which then also rejects what waits; None when it cannot be told."""
     try:
         async with asyncio.timeout(HALT_SECONDS):
@@ -241,7 +255,7 @@ async def _halt_running(settings: EmbeddedSettings, reason: str) -> dict[str, An
             if client is None:
                 return None
             try:
-                return await client.call("POST", "/v1/trading:halt", {"reason": reason})
+                return await client.call("POST", "/v1/trading:halt", body)
             finally:
                 await client.aclose()
     except (MinaraError, TimeoutError) as error:

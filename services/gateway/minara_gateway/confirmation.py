@@ -19,7 +19,7 @@ from minara_core.lexicon import typed_decision
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Scope
 from minara_gateway.peers import CONFIRM_SECONDS, READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import answers_to_typed_words
+from minara_gateway.rendering import answers_to_typed_words, is_in_chat
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime.convert_actions import action_from_pb
 
@@ -68,12 +68,14 @@ class Confirmations:
         return [action_from_pb(action) for action in response.pending_actions]
 
     async def find_by_code(self, caller: Caller, code: str, session_id: str) -> PendingAction:
-        """The one undecided action of that code. Raises NotFound (ACTION_NOT_FOUND)."""
+        """The one undecided action of that code: of this session, or of none at all. Raises
+        NotFound (ACTION_NOT_FOUND)."""
         wanted = code.strip().upper()
         matches = [
             action
-            for action in await self.pending(caller, session_id)
-            if hmac.compare_digest(self.code(action).encode(), wanted.encode())
+            for action in await self.pending(caller)
+            if (session_id in {"", action.session_id} or not is_in_chat(action))
+            and hmac.compare_digest(self.code(action).encode(), wanted.encode())
         ]
         if len(matches) != 1:
             raise NotFound("no pending action has this code", reason=ErrorReason.ACTION_NOT_FOUND)

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from minara_core.errors import InternalError, InvalidRequest, MinaraError, NotFound
 from minara_core.ids import IdSource
 from minara_core.reasons import ErrorReason
-from minara_gateway import approvals, audit, chat, limits, sessions, tools, trading
+from minara_gateway import approvals, audit, chat, limits, orders, sessions, tools, trading
 from minara_gateway.auth import Authenticator, Border, bearer_token
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.errors import problem
@@ -42,7 +42,7 @@ def make_app(
     app.state.ids = ids
     app.state.authenticator = Authenticator(store)
     app.state.background = set[asyncio.Task[None]]()
-    for part in (chat, approvals, sessions, trading, audit, limits, tools):
+    for part in (chat, approvals, sessions, trading, audit, limits, orders, tools):
         app.include_router(part.router)
     app.add_api_route("/healthz", _healthz, methods=["GET"])
     app.add_api_route("/", _welcome, methods=["GET"])

@@ -1,20 +1,29 @@
 """Previews and receipts as text, from typed fields alone and in the person's language.
 
-Whatever a model or the orchestrator said about an action plays no part here. Strings from outside
-are shown without control, bidirectional and escape characters, at most 32 characters long.
+Whatever a model or the orchestrator said about an action plays no part here.
 """
 
 import tomllib
-import unicodedata
 from decimal import Decimal
 from functools import cache
 from importlib import resources
 
-from minara_core.actions import ActionState, PendingAction, Side
-from minara_core.money import canonical
+from minara_core.actions import (
+    ActionOutcome,
+    ActionState,
+    MoveKind,
+    PendingAction,
+    Side,
+    TimeInForce,
+)
+from minara_core.money import canonical, multiply
+from minara_gateway.outside import in_full, outside, outside_line
 
+DIRECT_SESSION = "order-"
+"""How the session of a direct route begins: a session of one turn, which no chat shows."""
 LANGUAGES = ("en", "zh-Hant", "zh-Hans", "ko")
-_OUTSIDE_LIMIT = 32
+_HUNDRED = Decimal(100)
+_UNDECIDED = frozenset({ActionState.PENDING, ActionState.CONFIRMED, ActionState.EXECUTING})
 
 
 @cache
@@ -24,15 +33,8 @@ def _phrases(language: str) -> dict[str, dict[str, str]]:
     return tomllib.loads(text)
 
 
-def outside(text: str) -> str:
-    """A string that others wrote, made harmless to show."""
-    folded = unicodedata.normalize("NFKC", text)
-    plain = "".join(c for c in folded if c.isprintable() and unicodedata.category(c)[0] != "M")
-    return plain if len(plain) <= _OUTSIDE_LIMIT else plain[: _OUTSIDE_LIMIT - 1] + "…"
-
-
 def _percent(fraction: Decimal) -> str:
-    return canonical(fraction * 100)
+    return canonical(multiply(fraction, _HUNDRED))
 
 
 def _mode(action: PendingAction) -> str:
@@ -42,15 +44,32 @@ def _mode(action: PendingAction) -> str:
 def render_preview(action: PendingAction, *, code: str, language: str) -> str:
     """The preview of a stored action, headed LIVE, TESTNET or PAPER."""
     phrases = _phrases(language)["preview"]
+    facts = _order_facts(action) | {
+        "expire_time": f"{action.expire_time:%Y-%m-%d %H:%M:%S}",
+        "code": code,
+        "sources": ", ".join(outside(source) for source in action.read_sources),
+    }
+    how = "how" if answers_to_typed_words(action) else "how_code"
+    lines = ["title", *_told_of(action), *_warnings(action)]
+    shown = [phrases[line].format(**facts) for line in lines]
+    shown += _told(action.preview.warnings, language)
+    return "\n".join([*shown, *(phrases[line].format(**facts) for line in ("expires", how))])
+
+
+def _order_facts(action: PendingAction) -> dict[str, str]:
     order, preview = action.order, action.preview
-    facts = {
+    return {
         "mode": _mode(action),
         "quantity": canonical(order.quantity),
         "base": outside(order.instrument.base),
         "quote": outside(order.instrument.quote),
         "symbol": outside(order.instrument.symbol),
+        "chain": outside(order.instrument.chain),
         "venue": outside(order.venue),
         "account": outside(order.account),
+        "recipient": in_full(order.recipient),
+        "memo": in_full(order.memo),
+        "cancels": outside(order.cancels),
         "max_spend": canonical(order.max_spend),
         "max_spend_asset": outside(order.max_spend_asset),
         "min_receipt": canonical(order.min_receipt),
@@ -67,20 +86,36 @@ def render_preview(action: PendingAction, *, code: str, language: str) -> str:
         "max_fee_asset": outside(order.max_fee_asset),
         "impact_percent": _percent(preview.price_impact),
         "source": outside(preview.source),
-        "expire_time": f"{action.expire_time:%Y-%m-%d %H:%M:%S}",
-        "code": code,
-        "sources": ", ".join(outside(source) for source in action.read_sources),
     }
-    lines = ["title", "buy" if order.side is Side.BUY else "sell", "venue", "price", "value"]
-    lines += ["receipt", "fee", "impact", "source", *_warnings(action), "expires"]
-    lines.append("how" if answers_to_typed_words(action) else "how_code")
-    shown = [phrases[line].format(**facts) for line in lines]
-    return "\n".join([*shown[:-2], *_told(preview.warnings, language), *shown[-2:]])
+
+
+def _told_of(action: PendingAction) -> list[str]:
+    """The lines that say what the move is, by its kind."""
+    order = action.order
+    side = "buy" if order.side is Side.BUY else "sell"
+    match order.kind:
+        case MoveKind.TRADE if order.time_in_force is TimeInForce.GTC:
+            first = f"{side}_limit"
+            return [first, "venue", "price_limit", "value", "receipt", "fee", "source"]
+        case MoveKind.TRADE:
+            return [side, "venue", "price", "value", "receipt", "fee", "impact", "source"]
+        case MoveKind.CANCEL:
+            return [f"cancel_{side}", "venue"]
+        case MoveKind.TRANSFER:
+            return ["transfer", "between", "value", "fee"]
+        case MoveKind.WITHDRAWAL:
+            memo = "memo" if order.memo else "no_memo"
+            return ["withdrawal", "from", "recipient", memo, "value", "fee"]
+
+
+def is_in_chat(action: PendingAction) -> bool:
+    """Whether it was made in a conversation, and not by a direct route, a card or a halt."""
+    return bool(action.session_id) and not action.session_id.startswith(DIRECT_SESSION)
 
 
 def answers_to_typed_words(action: PendingAction) -> bool:
     """Whether a typed yes or no may decide it at all; else only a code or a button."""
-    return action.solicited and not action.possible_duplicate
+    return is_in_chat(action) and action.solicited and not action.possible_duplicate
 
 
 def _warnings(action: PendingAction) -> list[str]:
@@ -113,43 +148,57 @@ def render_missing(language: str) -> str:
     return _phrases(language)["preview"]["gone"]
 
 
-def render_receipt(action: PendingAction, *, language: str) -> str:
-    """What came of an action, as the tools service recorded it."""
-    phrases = _phrases(language)
-    outcome, order = action.outcome, action.order
-    facts = {
-        "mode": _mode(action),
-        "message": "" if outcome is None else outside_line(outcome.message),
-    }
+def render_receipt(action: PendingAction, *, language: str, replacement: str = "") -> str:
+    """What came of an action, as the tools service recorded it. `replacement` is the rendered
+    preview that took the place of one whose price moved."""
+    phrases = _phrases(language)["receipt"]
+    outcome = action.outcome
+    facts = _order_facts(action) | {"message": "", "replaced_by": ""}
     if outcome is not None:
-        facts |= {
-            "side": phrases["side"][order.side.value],
-            "filled": canonical(outcome.filled_quantity),
-            "base": outside(order.instrument.base),
-            "quote": outside(order.instrument.quote),
-            "average_price": canonical(outcome.average_price),
-            "spent": canonical(outcome.spent),
-            "spent_asset": outside(outcome.spent_asset),
-            "received": canonical(outcome.received),
-            "received_asset": outside(outcome.received_asset),
-            "fee": canonical(outcome.fee),
-            "fee_asset": outside(outcome.fee_asset),
-            "client_order_id": outside(outcome.client_order_id),
-            "venue_order_id": outside(outcome.venue_order_id),
-        }
-    lines = [phrases["receipt"][_receipt_key(action)].format(**facts)]
+        side = _phrases(language)["side"][action.order.side.value]
+        facts |= _outcome_facts(outcome) | {"side": side}
+    lines = [phrases[key].format(**facts) for key in _receipt_keys(action)]
     if outcome is not None and outcome.client_order_id:
-        lines.append(phrases["receipt"]["ids"].format(**facts))
+        lines.append(phrases["ids"].format(**facts))
+    if outcome is not None and outcome.replaced_by:
+        key = "replaced" if replacement else "replaced_elsewhere"
+        lines += [phrases[key].format(**facts), *([replacement] if replacement else [])]
     return "\n".join(lines)
 
 
-def outside_line(text: str) -> str:
-    """A sentence that others wrote: one line, harmless to show, at most 200 characters."""
-    folded = unicodedata.normalize("NFKC", text)
-    return "".join(c for c in folded if unicodedata.category(c)[0] != "C")[:200]
+def _outcome_facts(outcome: ActionOutcome) -> dict[str, str]:
+    return {
+        "message": outside_line(outcome.message),
+        "filled": canonical(outcome.filled_quantity),
+        "average_price": canonical(outcome.average_price),
+        "spent": canonical(outcome.spent),
+        "spent_asset": outside(outcome.spent_asset),
+        "received": canonical(outcome.received),
+        "received_asset": outside(outcome.received_asset),
+        "fee": canonical(outcome.fee),
+        "fee_asset": outside(outcome.fee_asset),
+        "client_order_id": outside(outcome.client_order_id),
+        "venue_order_id": outside(outcome.venue_order_id),
+        "replaced_by": in_full(outcome.replaced_by),
+    }
 
 
-def _receipt_key(action: PendingAction) -> str:
-    if action.state in {ActionState.PENDING, ActionState.CONFIRMED, ActionState.EXECUTING}:
-        return "executing"
-    return action.state.value
+def _receipt_keys(action: PendingAction) -> list[str]:
+    if action.state in _UNDECIDED:
+        return ["executing"]
+    if action.state is not ActionState.DONE or action.outcome is None:
+        return [action.state.value]
+    order, filled = action.order, action.outcome.filled_quantity
+    match order.kind:
+        case MoveKind.TRADE if not filled and order.time_in_force is TimeInForce.GTC:
+            return ["noted"]
+        case MoveKind.TRADE:
+            rests = order.time_in_force is TimeInForce.GTC
+            is_part = filled < order.quantity and bool(action.outcome.reason or rests)
+            return ["done", "part"] if is_part else ["done"]
+        case MoveKind.CANCEL:
+            return ["noted"]
+        case MoveKind.TRANSFER:
+            return ["moved"]
+        case MoveKind.WITHDRAWAL:
+            return ["sent"]

@@ -2,8 +2,9 @@
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from rich.console import Console
@@ -11,17 +12,31 @@ from rich.markup import escape
 
 from minara_core.errors import MinaraError
 from minara_gateway.client import GatewayClient, StreamedEvent
-from minara_gateway.limits_view import describe_limits, read_changes
+from minara_gateway.limits_view import describe_addresses, describe_limits, read_changes
+from minara_gateway.orders_view import describe_answer, describe_halt, describe_orders
 
 HELP = """\
 Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portfolio".
 /new            a fresh session            /pending        what waits for you
 /confirm CODE   do exactly what was shown  /reject CODE    do not
 /stop           halt all trading           /resume         let trading go on
+/stop everything  halt, cancel protective orders too, and preview the sale of all you hold
+/orders         your orders and moves      /close ASSET    preview the sale of all of it
+/cancel ID      preview a cancel           /withdraw       fill in a withdrawal by hand
 /state          the trading state          /trace [TURN]   a turn as a tree
 /sessions       your sessions              /audit          what was recorded
 /limits         your limits; /limits max_move_usd=800 sets one
 /quit, Ctrl-D   leave"""
+
+
+WITHDRAWAL_CARD: Mapping[str, str] = MappingProxyType(
+    {
+        "symbol": "asset",
+        "amount": "how much arrives",
+        "address": "to which entry, by id or name",
+        "last_six": "its address' last six characters",
+    }
+)
 
 
 class LineSource(Protocol):
@@ -62,10 +77,12 @@ class Repl:
         self._print_trace = print_trace
         self._shown = Shown(session_id=session_id)
         self._is_terminal = False
+        self._lines: LineSource | None = None
 
     async def run(self, lines: LineSource) -> None:
         """Read lines until the end of input or /quit."""
         self._is_terminal = lines.is_terminal
+        self._lines = lines
         self._console.print(escape(HELP), style="dim", highlight=False)
         while (line := await lines.read("you> ")) is not None:
             text = line.strip()
@@ -139,6 +156,9 @@ class Repl:
             if outcome in result:
                 message = plain(f"✗ {result[outcome]['message']}")
                 self._console.print(message, style="red", markup=False, highlight=False)
+        card = result.get("denial", {}).get("metadata", {}).get("card", "")
+        if card == "withdraw_token":
+            self._console.print("the form: /withdraw", style="yellow", markup=False)
 
     def _on_approval_requested(self, fields: dict[str, Any]) -> None:
         self._end_text()
@@ -216,9 +236,12 @@ class Repl:
         for action in actions:
             self._console.print(action["rendered_preview"], markup=False, highlight=False)
 
-    async def _do_stop(self, _: str) -> None:
-        answer = await self._client.call("POST", "/v1/trading:halt", {"reason": "repl"})
+    async def _do_stop(self, words: str) -> None:
+        is_all = words.lower() == "everything"
+        body = {"reason": "repl", "cancel_protection": is_all, "close_positions": is_all}
+        answer = await self._client.call("POST", "/v1/trading:halt", body)
         self._show_trading(answer)
+        self._show_lines(describe_halt(answer))
         for action_id in cast("list[str]", answer.get("executing_action_ids", [])):
             self._console.print(f"already on its way: {action_id}", style="yellow")
 
@@ -228,6 +251,41 @@ class Repl:
             "POST", "/v1/trading:resume", {"etag": state["trading_state"]["etag"]}
         )
         self._show_trading(answer)
+
+    async def _do_orders(self, _: str) -> None:
+        self._show_lines(describe_orders(await self._client.call("GET", "/v1/orders")))
+
+    async def _do_cancel(self, order_id: str) -> None:
+        resting = (await self._client.call("GET", "/v1/orders?recent=0"))["open_orders"]
+        found = [one for one in resting if order_id and one["id"].startswith(order_id.lower())]
+        if len(found) != 1:
+            self._console.print("say which one: /cancel ID, as /orders shows it", style="red")
+            return
+        body = {"order_id": found[0]["id"], "symbol": found[0]["instrument"]}
+        answer = await self._client.call("POST", "/v1/orders:cancel", body)
+        self._show_lines(describe_answer(answer))
+
+    async def _do_close(self, symbol: str) -> None:
+        if not symbol:
+            self._console.print("say which: /close ETH; /stop everything closes all", style="red")
+            return
+        body = {"side": "sell", "symbol": symbol, "amount_unit": "all"}
+        self._show_lines(describe_answer(await self._client.call("POST", "/v1/orders", body)))
+
+    async def _do_withdraw(self, _: str) -> None:
+        """The card: what the person leaves empty ends it, and nothing is sent."""
+        book = await self._client.call("GET", "/v1/addresses?page_size=500")
+        self._show_lines(describe_addresses(book["addresses"]))
+        card: dict[str, str] = {}
+        for name, question in WITHDRAWAL_CARD.items():
+            answer = await self._lines.read(f"{question}> ") if self._lines else None
+            if not answer or not answer.strip():
+                self._console.print("nothing was prepared", style="dim")
+                return
+            card[name] = answer.strip()
+        body = {"tool": "withdraw_token", "arguments": card}
+        made = await self._client.call("POST", "/v1/manual-actions", body)
+        self._show_lines(describe_answer(made))
 
     async def _do_state(self, _: str) -> None:
         self._show_trading(await self._client.call("GET", "/v1/trading"))
@@ -249,14 +307,14 @@ class Repl:
             answer = await self._client.call("PATCH", "/v1/limits", body)
         else:
             answer = await self._client.call("GET", "/v1/limits")
-        for line in describe_limits(answer["limits"]):
-            self._console.print(plain(line), markup=False, highlight=False)
+        self._show_lines(describe_limits(answer["limits"]))
 
     async def _do_trace(self, turn_id: str) -> None:
         self._print_trace(turn_id or self._shown.turn_id)
 
-    def _show_refusal(self, reason: str, message: str) -> None:
-        self._console.print(plain(f"{reason}: {message}"), style="red", markup=False)
+    def _show_lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._console.print(plain(line), markup=False, highlight=False)
 
     def _show_trading(self, answer: dict[str, Any]) -> None:
         self._console.print(describe_trading(answer["trading_state"]), markup=False)

@@ -6,12 +6,16 @@ from fastapi import APIRouter, Depends, Request
 
 from minara.tools.v1 import trading_control_service_pb2 as control_pb
 from minara_core.actions import Decision
+from minara_core.errors import MinaraError
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import HaltBody, ResolveBody, ResumeBody
 from minara_gateway.chat import as_json
-from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
-from minara_gateway.store import Caller
+from minara_gateway.confirmation import Confirmations
+from minara_gateway.orders import shown_action
+from minara_gateway.peers import CONFIRM_SECONDS, READ_SECONDS, GrantDesk, Peers
+from minara_gateway.showing import receipt_of
+from minara_gateway.store import Caller, GatewayStore
 
 router = APIRouter(prefix="/v1")
 
@@ -39,15 +43,44 @@ async def state(request: Request, caller: Reader) -> dict[str, Any]:
 
 @router.post("/trading:halt")
 async def halt(request: Request, body: HaltBody, caller: Chatter) -> dict[str, Any]:
-    """Stop all trading of the caller at once."""
+    """Stop all trading of the caller at once; answers with what is still open at the venue, and
+    with the sales that wait for a yes."""
     peers: Peers = request.app.state.peers
     grants: GrantDesk = request.app.state.grants
     response = await peers.control.HaltTrading(
-        control_pb.HaltTradingRequest(reason=body.reason),
+        control_pb.HaltTradingRequest(
+            reason=body.reason,
+            cancel_protection=body.cancel_protection,
+            close_positions=body.close_positions,
+        ),
         metadata=grants.request(caller),
-        timeout=READ_SECONDS,
+        timeout=CONFIRM_SECONDS if body.close_positions else READ_SECONDS,
     )
-    return as_json(response)
+    return as_json(response) | {
+        "unsettled": [
+            await _receipt(request, caller, one) for one in response.unsettled_action_ids
+        ],
+        "closing": [await _closing(request, caller, one) for one in response.closing_action_ids],
+    }
+
+
+async def _receipt(request: Request, caller: Caller, action_id: str) -> dict[str, Any]:
+    """What is known of a move that is still open at the venue, or of which nobody knows."""
+    confirmations: Confirmations = request.app.state.confirmations
+    store: GatewayStore = request.app.state.store
+    try:
+        action = await confirmations.find(caller, action_id)
+        receipt = await receipt_of(confirmations, store, caller, action, language="en")
+    except MinaraError:
+        receipt = ""  # the halt stands, whatever can be told of it
+    return {"pending_action_id": action_id, "rendered_receipt": receipt}
+
+
+async def _closing(request: Request, caller: Caller, action_id: str) -> dict[str, Any]:
+    """A sale that waits for a person's yes."""
+    confirmations: Confirmations = request.app.state.confirmations
+    action = await confirmations.find(caller, action_id)
+    return await shown_action(request, caller, action, "en")
 
 
 @router.post("/trading:resume")

@@ -21,12 +21,8 @@ from minara_core.taxonomy import Origin
 from minara_core.tooling import ok
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import (
-    render_missing,
-    render_preview,
-    render_receipt,
-    render_undecided,
-)
+from minara_gateway.rendering import render_missing, render_undecided
+from minara_gateway.showing import preview_of, receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime.convert_actions import action_to_pb
 from minara_runtime.logging import get_logger
@@ -279,11 +275,10 @@ class Turns:
         if action is None:
             event.rendered_preview = render_missing(language)
             return None
-        await self._store.record_shown(action, is_last_word=True)
-        event.action.CopyFrom(action_to_pb(action))
-        event.rendered_preview = render_preview(
-            action, code=self._confirmations.code(action), language=language
+        event.rendered_preview = await preview_of(
+            self._confirmations, self._store, action, language=language, is_last_word=True
         )
+        event.action.CopyFrom(action_to_pb(action))
         return action
 
     async def _show_receipt(
@@ -297,7 +292,9 @@ class Turns:
             return
         event.action.CopyFrom(action_to_pb(action))
         event.decision = decision
-        event.rendered_receipt = render_receipt(action, language=language)
+        event.rendered_receipt = await receipt_of(
+            self._confirmations, self._store, caller, action, language=language
+        )
 
     async def _stored(
         self, caller: Caller, claimed: action_pb.PendingAction

@@ -29,9 +29,13 @@ from minara_tools.adapters.grpc_server_trading import TradingControlServicer
 from minara_tools.adapters.halt_file import HaltFile
 from minara_tools.adapters.market_simulated import SimulatedMarket
 from minara_tools.adapters.sandbox_files import SandboxFiles
+from minara_tools.adapters.sql_addresses import SqlAddresses
 from minara_tools.adapters.sql_calls import SqlCalls
+from minara_tools.adapters.sql_fund_reads import SqlFundReads
 from minara_tools.adapters.sql_ledger_check import read_books
+from minara_tools.adapters.sql_limits import SqlLimits
 from minara_tools.adapters.sql_money_counter import MoneyCounter
+from minara_tools.adapters.sql_trading import SqlTradingStates
 from minara_tools.adapters.sql_turns import SqlTurns
 from minara_tools.adapters.venue_paper import PaperVenue
 from minara_tools.adapters.venue_paper_http import HttpPaperVenue
@@ -45,7 +49,7 @@ from minara_tools.domain.local_tools import local_tools
 from minara_tools.domain.registry import ToolEntry, ToolRegistry
 from minara_tools.money import STEADY, Pace, Surroundings, TimeOf, clock_of_money, wire_money
 from minara_tools.settings import ToolsSettings
-from minara_tools.toolsets.catalog import builtin_tools
+from minara_tools.toolsets.catalog import builtin_tools, ledger_tools
 
 VERSIONS = Path(__file__).parent / "adapters" / "migrations" / "versions"
 SANDBOX = Path("sandbox") / "files"
@@ -164,7 +168,6 @@ def assemble(
 ) -> Service:
     """The tools service over these parts and this database (open with `durable`), not started."""
     owner = ids.new()
-    registry = ToolRegistry((*parts.entries, *local_tools()))
     around = Surroundings(
         database=database,
         venue=parts.venue,
@@ -179,7 +182,21 @@ def assemble(
         failpoint=failpoint,
         pace=pace,
     )
+    registry = ToolRegistry((*parts.entries, *_ledger_tools(around), *local_tools()))
     return _service(around, registry, parts)
+
+
+def _ledger_tools(around: Surroundings) -> tuple[ToolEntry, ...]:
+    database = around.database
+    return ledger_tools(
+        market=around.market,
+        venue=around.venue,
+        clock=around.clock,
+        reads=SqlFundReads(database),
+        limits=SqlLimits(database, around.time_of),
+        addresses=SqlAddresses(database, around.time_of),
+        states=SqlTradingStates(database, around.halt_file.exists),
+    )
 
 
 def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Service:

@@ -173,9 +173,8 @@ def a_withdrawal(
     recipient: str = EVM_ADDRESS, *, asset: str = "ETH", chain: str = "ethereum", **changes: Any
 ) -> ResolvedOrder:
     moved = Instrument(symbol=asset, base=asset, quote="", chain=chain)
-    return _leaving(
-        MoveKind.WITHDRAWAL, asset, "0.02", recipient=recipient, instrument=moved, **changes
-    )
+    told = {"recipient": recipient, "instrument": moved, "max_spend": Decimal("0.021")} | changes
+    return _leaving(MoveKind.WITHDRAWAL, asset, "0.02", **told)
 
 
 def _leaving(kind: MoveKind, asset: str, amount: str, **changes: Any) -> ResolvedOrder:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from minara.tools.v1 import approval_service_pb2 as approval_pb
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
+from minara.tools.v1 import limit_service_pb2_grpc as limit_grpc
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
 from minara.tools.v1 import trading_control_service_pb2 as control_pb
@@ -67,6 +68,7 @@ class ToolsHouse:
     tools: "tools_grpc.ToolServiceAsyncStub"
     approvals: "approval_grpc.ApprovalServiceAsyncStub"
     control: "control_grpc.TradingControlServiceAsyncStub"
+    limits: "limit_grpc.LimitServiceAsyncStub"
     installation: Installation
     venue: FakeVenue
     database: Database
@@ -118,6 +120,7 @@ class ToolsHouse:
         origin: Origin = Origin.HTTP,
         epoch: int = 1,
         ceiling: PermissionTier = PermissionTier.ALWAYS_CONFIRM,
+        sets: Iterable[str] = SETS,
     ) -> tools_pb.OpenTurnResponse:
         context = self.context(
             turn_id,
@@ -127,6 +130,7 @@ class ToolsHouse:
             origin=origin,
             epoch=epoch,
             ceiling=ceiling,
+            sets=sets,
         )
         self.opened[turn_id] = context
         return await self.tools.OpenTurn(
@@ -277,6 +281,7 @@ async def a_house(
             tools=tools_grpc.ToolServiceStub(channel),
             approvals=approval_grpc.ApprovalServiceStub(channel),
             control=control_grpc.TradingControlServiceStub(channel),
+            limits=limit_grpc.LimitServiceStub(channel),
             installation=installation,
             venue=venue,
             database=database,

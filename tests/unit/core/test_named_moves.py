@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minara_core.asks import contradiction, names_move
+from minara_core.lexicon_terms import Direction
+from minara_core.named_moves import NamedMove, contradiction, names_move
 
 Call = tuple[str, str, str | None, str | None]
 
@@ -13,18 +14,19 @@ def _amount(text: str | None) -> Decimal | None:
     return Decimal(text) if text is not None else None
 
 
-def _names(text: str, call: Call) -> bool:
+def _move(call: Call) -> NamedMove:
     direction, asset, amount, unit = call
-    return names_move(
-        text, direction=direction, asset=asset, amount=_amount(amount), amount_unit=unit
+    return NamedMove(
+        direction=Direction(direction), asset=asset, amount=_amount(amount), amount_unit=unit
     )
+
+
+def _names(text: str, call: Call) -> bool:
+    return names_move(text, _move(call))
 
 
 def _contradicts(text: str, call: Call) -> str | None:
-    direction, asset, amount, unit = call
-    return contradiction(
-        text, direction=direction, asset=asset, amount=_amount(amount), amount_unit=unit
-    )
+    return contradiction(text, _move(call))
 
 
 BUY_50_ETH: Call = ("buy", "ETH", "50", "quote")
@@ -175,3 +177,89 @@ def test_any_text_can_be_compared(text: str, direction: str) -> None:
 def test_the_named_amount_must_be_equal(named: Decimal, called: Decimal) -> None:
     call: Call = ("buy", "ETH", str(called), "quote")
     assert _names(f"buy {named} USDC of ETH", call) == (named == called)
+
+
+def a_buy(*, price: str | None = None) -> NamedMove:
+    return NamedMove(
+        direction=Direction.BUY,
+        asset="ETH",
+        amount=Decimal("0.1"),
+        amount_unit="base",
+        price=None if price is None else Decimal(price),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cancel the order to buy 0.1 ETH",
+        "cancel my buy order of 0.1 ETH",
+        "取消買 0.1 ETH 的訂單",
+        "0.1 ETH 매수 주문 취소해줘",
+        "buy 0.1 ETH at 2000",
+    ],
+)
+def test_what_is_to_be_cancelled_or_has_a_price_asks_for_no_order_at_the_market(text: str) -> None:
+    assert not names_move(text, a_buy())
+
+
+@pytest.mark.parametrize("text", ["cancel that and buy 0.1 ETH", "cancel it, then buy 0.1 ETH"])
+def test_a_purchase_after_a_cancel_is_asked_for(text: str) -> None:
+    assert names_move(text, a_buy())
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("buy 0.1 ETH at 2000", None),
+        ("buy 0.1 ETH", None),
+        ("buy 0.1 ETH at 2100", "price"),
+        ("sell 0.1 ETH at 2000", "direction"),
+    ],
+)
+def test_another_price_contradicts_an_order_that_rests(text: str, field: str | None) -> None:
+    assert contradiction(text, a_buy(price="2000")) == field
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("swap 1 ETH to BTC", None),
+        ("swap 1 ETH to SOL", "asset"),
+        ("swap 2 ETH to BTC", "amount"),
+        ("transfer 1 ETH", "direction"),
+        ("hello", None),
+    ],
+)
+def test_another_end_or_amount_contradicts_a_swap(text: str, field: str | None) -> None:
+    move = NamedMove(
+        direction=Direction.SWAP, asset="ETH", amount=Decimal(1), amount_unit="ETH", into="BTC"
+    )
+    assert contradiction(text, move) == field
+
+
+@pytest.mark.parametrize(
+    ("move", "sentence"),
+    [
+        (a_buy(price="2000"), "buy 0.1 ETH at 2000"),
+        (
+            NamedMove(
+                direction=Direction.SWAP, asset="ETH", amount=None, amount_unit="all", into="BTC"
+            ),
+            "swap all of my ETH to BTC",
+        ),
+        (
+            NamedMove(
+                direction=Direction.CANCEL,
+                asset="ETH",
+                amount=None,
+                amount_unit=None,
+                reference="3fa2bc",
+            ),
+            "cancel my ETH order 3fa2bc",
+        ),
+    ],
+)
+def test_a_move_is_named_by_the_sentence_it_proposes(move: NamedMove, sentence: str) -> None:
+    assert move.sentence == sentence
+    assert names_move(sentence, move)

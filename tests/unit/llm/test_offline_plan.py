@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minara_core.asks import contradiction, names_move
+from minara_core.lexicon_terms import Direction
 from minara_core.money import parse_amount
+from minara_core.named_moves import NamedMove, contradiction, names_move
 from minara_llm.offline_phrases import all_phrases
 from minara_llm.offline_plan import plan
 
@@ -115,13 +116,11 @@ def test_an_order_is_planned_with_exact_arguments_and_a_true_intent(
         **given_amount,
     }
     value = parse_amount(amount) if amount is not None else None
-    direction = tool.removesuffix("_token")
+    direction = Direction(tool.removesuffix("_token"))
+    move = NamedMove(direction=direction, asset=symbol, amount=value, amount_unit=unit)
     for words in (text, arguments["intent"]):
-        assert names_move(words, direction=direction, asset=symbol, amount=value, amount_unit=unit)
-        assert (
-            contradiction(words, direction=direction, asset=symbol, amount=value, amount_unit=unit)
-            is None
-        )
+        assert names_move(words, move)
+        assert contradiction(words, move) is None
 
 
 def test_two_orders_keep_their_own_amounts() -> None:
@@ -206,3 +205,32 @@ def test_any_text_has_a_plan_whose_amounts_are_valid(text: str) -> None:
         if "amount" in call.arguments:
             parse_amount(call.arguments["amount"])
     assert all(remark.key in all_phrases()["en"] for remark in planned.remarks)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "arguments"),
+    [
+        ("swap 1 ETH to BTC", "swap_tokens", ("ETH", "BTC", "1", "from")),
+        ("把 1 ETH 換成 BTC", "swap_tokens", ("ETH", "BTC", "1", "from")),
+        ("1 ETH를 BTC로 바꿔줘", "swap_tokens", ("ETH", "BTC", "1", "from")),
+        ("swap $100 of ETH to BTC", "swap_tokens", ("ETH", "BTC", "100", "usd")),
+        ("swap all my ETH to BTC", "swap_tokens", ("ETH", "BTC", "all")),
+        ("buy 0.1 ETH at 2000", "place_limit_order", ("buy", "ETH", "0.1", "base", "2000")),
+        ("sell 0.5 ETH at 3000", "place_limit_order", ("sell", "ETH", "0.5", "base", "3000")),
+        ("在 2000 限價買入 0.1 ETH", "place_limit_order", ("buy", "ETH", "0.1", "base", "2000")),
+        ("ETH 0.1개 2000달러에 지정가 매수해줘", "place_limit_order",
+         ("buy", "ETH", "0.1", "base", "2000")),
+        ("transfer 100 USDC to my perps account", "transfer_token",
+         ("USDC", "spot", "perps", "100", "base")),
+        ("100 USDC를 선물 계정으로 이체해줘", "transfer_token",
+         ("USDC", "spot", "perps", "100", "base")),
+        ("transfer all my USDC from perps to spot", "transfer_token",
+         ("USDC", "perps", "spot", "all")),
+    ],
+)  # fmt: skip
+def test_a_swap_a_limit_and_a_transfer_are_planned_too(
+    text: str, tool: str, arguments: tuple[str, ...]
+) -> None:
+    ((name, planned),) = _calls(text)
+    assert name == tool
+    assert tuple(value for key, value in planned.items() if key != "intent") == arguments

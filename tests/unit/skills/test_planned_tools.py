@@ -2,21 +2,14 @@
 
 from minara_skills.adapters.skill_packages import builtin_skills
 from minara_tools.domain.local_tools import local_tools
-from minara_tools.toolsets.catalog import builtin_tools
-from support.clock import FixedClock
 from support.source import ROOT
-from support.tools.venue import FakeVenue
-from support.tools_world import FakeFiles, FakeMarket
+from support.tools.all_tools import all_tools
 
 PLANNED = ROOT / "services/skills/minara_skills/builtin/planned_tools.txt"
 
 
 def existing() -> set[str]:
-    clock = FixedClock()
-    market = FakeMarket(clock)
-    venue = FakeVenue(market, clock)
-    entries = builtin_tools(market=market, venue=venue, files=FakeFiles(), clock=clock)
-    return {entry.name for entry in (*entries, *local_tools())}
+    return {entry.name for entry in (*all_tools(), *local_tools())}
 
 
 def planned() -> dict[str, str]:

@@ -50,7 +50,7 @@ def test_a_hold_covers_the_most_a_move_may_take() -> None:
     assert operations.hold_of(sale) == ("ETH", Decimal("0.07"))
     assert operations.hold_of(replace(an_order(), kind=MoveKind.CANCEL)) == ("", Decimal(0))
     sending = replace(an_order(), kind=MoveKind.WITHDRAWAL)
-    assert operations.hold_of(sending) == ("USDC", Decimal("50.05"))
+    assert operations.hold_of(sending) == ("USDC", Decimal(50))
 
 
 def test_an_order_is_over_only_when_all_its_fills_are_booked() -> None:

@@ -13,6 +13,7 @@ from minara_tools.domain.outcomes import SandboxEscapeError, ToolCallBlockedErro
 from minara_tools.domain.registry import ToolEntry, ToolRegistry
 from minara_tools.toolsets.catalog import builtin_tools
 from support.clock import FixedClock
+from support.tools.all_tools import all_tools
 from support.tools.venue import FakeVenue
 from support.tools_world import FakeFiles, FakeMarket, a_context
 
@@ -46,27 +47,47 @@ def house() -> House:
     return House()
 
 
-def test_the_tools_have_the_tiers_of_the_design(house: House) -> None:
-    tiers = {name: entry.permission_tier for name, entry in house.registry.entries.items()}
+def test_the_tools_have_the_tiers_of_the_design() -> None:
+    tiers = {entry.name: entry.permission_tier for entry in all_tools()}
     assert tiers == {
         "get_price": PermissionTier.READ_ONLY,
         "get_trending": PermissionTier.READ_ONLY,
         "get_fear_greed": PermissionTier.READ_ONLY,
         "search_tokens": PermissionTier.READ_ONLY,
         "get_portfolio": PermissionTier.READ_ONLY,
+        "minara_account": PermissionTier.READ_ONLY,
+        "minara_total_balance": PermissionTier.READ_ONLY,
+        "get_orders": PermissionTier.READ_ONLY,
+        "get_fills": PermissionTier.READ_ONLY,
+        "get_limits": PermissionTier.READ_ONLY,
+        "get_trading_state": PermissionTier.READ_ONLY,
+        "minara_pnl": PermissionTier.READ_ONLY,
         "read_file": PermissionTier.READ_ONLY,
         "write_file": PermissionTier.CONFIRM_ONCE,
         "buy_token": PermissionTier.CONFIRM_ONCE,
         "sell_token": PermissionTier.CONFIRM_ONCE,
+        "swap_tokens": PermissionTier.CONFIRM_ONCE,
+        "place_limit_order": PermissionTier.CONFIRM_ONCE,
+        "cancel_order": PermissionTier.CONFIRM_ONCE,
+        "transfer_token": PermissionTier.ALWAYS_CONFIRM,
+        "withdraw_token": PermissionTier.MANUAL_ONLY,
+        "send_external": PermissionTier.MANUAL_ONLY,
     }
-    moving = {name for name, entry in house.registry.entries.items() if entry.is_fund_moving}
-    assert moving == {"buy_token", "sell_token"}
-    trusted = {name for name, entry in house.registry.entries.items() if not entry.untrusted_output}
-    assert trusted == {"get_portfolio", "write_file", "buy_token", "sell_token"}
+    moving = {entry.name for entry in all_tools() if entry.is_fund_moving}
+    assert moving == {
+        "buy_token", "sell_token", "swap_tokens", "place_limit_order", "cancel_order",
+        "transfer_token", "withdraw_token", "send_external",
+    }  # fmt: skip
+    exits = {entry.name for entry in all_tools() if entry.may_exit}
+    assert exits == {"sell_token", "swap_tokens", "cancel_order"}
+    from_outside = {entry.name for entry in all_tools() if entry.untrusted_output}
+    assert from_outside == {
+        "get_price", "get_trending", "get_fear_greed", "search_tokens", "read_file"
+    }  # fmt: skip
 
 
-def test_every_schema_forbids_what_it_does_not_name(house: House) -> None:
-    for entry in house.registry.entries.values():
+def test_every_schema_forbids_what_it_does_not_name() -> None:
+    for entry in all_tools():
         assert entry.arguments.model_json_schema()["additionalProperties"] is False
         with pytest.raises(ToolCallBlockedError):
             validated(entry, '{"surprise": 1}')

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from minara_core.actions import OrderType, QuantityUnit, Side, TimeInForce, TradingMode
+from minara_core.denial_docs import denial_docs
 from minara_core.reasons import DenialReason
 from minara_tools.adapters.market_simulated import SimulatedMarket, simulated_assets
 from minara_tools.adapters.venue_paper_book import Stop, Taken, book_side, take
 from minara_tools.adapters.venue_paper_listings import paper_listings
 from minara_tools.domain.arguments import validated
-from minara_tools.domain.outcomes import ToolCallBlockedError, ToolFailed
+from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.registry import Quotation, ToolEntry
 from minara_tools.domain.venue_terms import VenueQuote
 from minara_tools.toolsets.trade.buy_token import buy_token
@@ -65,10 +66,14 @@ def words(amount: str, unit: str, symbol: str = "ETH") -> str:
 EVERYTHING = '{"symbol": "ETH", "amount_unit": "all", "intent": "sell all my ETH"}'
 
 
-async def failure(desk: Desk, entry: ToolEntry, arguments_json: str) -> ToolFailed:
-    with pytest.raises(ToolFailed) as failed:
+async def refusal(desk: Desk, entry: ToolEntry, arguments_json: str) -> ToolCallBlockedError:
+    """What the tool denies; its metadata is as documented."""
+    with pytest.raises(ToolCallBlockedError) as refused:
         await desk.quote(entry, arguments_json)
-    return failed.value
+    blocked = refused.value
+    assert blocked.gate == "quote"
+    assert denial_docs()[blocked.reason].allows(blocked.metadata), blocked.metadata
+    return blocked
 
 
 async def test_fifty_dollars_of_eth_spend_fifty_dollars(desk: Desk) -> None:
@@ -159,12 +164,12 @@ async def test_a_purchase_that_moves_the_price_too_far_is_refused_and_a_sale_is_
     market = FakeMarket(clock)
     venue = ThinVenue(market, clock, {"USDC": Decimal(100_000), "ETH": Decimal(10)})
     desk = Desk()
-    failed = await failure(desk, buy_token(venue, market), words('"50"', "quote"))
+    failed = await refusal(desk, buy_token(venue, market), words('"50"', "quote"))
     assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
     quotation = await desk.quote(sell_token(venue, market), words('"1"', "base"))
     assert quotation.preview.warnings == ("PART_UNFILLED",)
     for entry in (buy_token(venue, market), sell_token(venue, market)):
-        failed = await failure(desk, entry, words('"2"', "base"))
+        failed = await refusal(desk, entry, words('"2"', "base"))
         assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
         assert "holds 1 ETH at most" in failed.message
 
@@ -183,15 +188,15 @@ async def test_a_ticker_alone_means_its_market_in_dollars(text: str) -> None:
 
 @pytest.mark.parametrize("symbol", ["META", "ETHH", "NOSUCH", "USDC", "0x" + "ab" * 20, "?"])
 async def test_what_is_not_exactly_one_listing_is_never_picked(desk: Desk, symbol: str) -> None:
-    failed = await failure(desk, desk.buy, words('"50"', "quote", symbol))
+    failed = await refusal(desk, desk.buy, words('"50"', "quote", symbol))
     assert failed.reason == DenialReason.TOKEN_AMBIGUOUS
 
 
 async def test_several_listings_are_named_as_candidates(desk: Desk) -> None:
-    failed = await failure(desk, desk.buy, words('"50"', "quote", "bitcoin and ether"))
+    failed = await refusal(desk, desk.buy, words('"50"', "quote", "bitcoin and ether"))
     assert failed.reason == DenialReason.TOKEN_AMBIGUOUS
     assert "BTC/USDC, ETH/USDC" in failed.message
-    assert "ETH/USDC" in (await failure(desk, desk.buy, words('"1"', "base", "ETHH"))).message
+    assert "ETH/USDC" in (await refusal(desk, desk.buy, words('"1"', "base", "ETHH"))).message
 
 
 @pytest.mark.parametrize(
@@ -207,24 +212,18 @@ async def test_several_listings_are_named_as_candidates(desk: Desk) -> None:
 )
 async def test_too_little_is_refused(desk: Desk, amount: str, unit: str, reason: str) -> None:
     for entry in (desk.buy, desk.sell):
-        assert (await failure(desk, entry, words(amount, unit))).reason == reason
+        assert (await refusal(desk, entry, words(amount, unit))).reason == reason
 
 
-async def test_what_the_account_lacks_is_named(desk: Desk) -> None:
-    failed = await failure(desk, desk.buy, words('"100000.5"', "quote"))
-    assert failed.reason == DenialReason.BALANCE_INSUFFICIENT
-    assert failed.message == "USDC: 100000 available, 100000.5 needed"
-    failed = await failure(desk, desk.sell, words('"4"', "base"))
-    assert failed.message == "ETH: 3.0000005 available, 4 needed"
-    failed = await failure(desk, desk.buy, words('"41"', "base"))
-    assert failed.reason == DenialReason.BALANCE_INSUFFICIENT
-    failed = await failure(desk, desk.sell, words('"7501"', "quote"))
-    assert failed.reason == DenialReason.BALANCE_INSUFFICIENT
+async def test_a_quote_asks_for_no_balance(desk: Desk) -> None:
+    order = (await desk.quote(desk.buy, words('"100000.5"', "quote"))).order
+    assert order.max_spend == Decimal("100000.5")
+    assert (await desk.quote(desk.sell, words('"4"', "base"))).order.quantity == Decimal(4)
 
 
 async def test_all_of_nothing_is_refused() -> None:
     desk = Desk({"USDC": Decimal(5)})
-    assert (await failure(desk, desk.sell, EVERYTHING)).reason == DenialReason.BALANCE_INSUFFICIENT
+    assert (await refusal(desk, desk.sell, EVERYTHING)).reason == DenialReason.BALANCE_INSUFFICIENT
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from minara_tools.adapters.sql_action_rows import (
     load_actions,
     move_on,
 )
-from minara_tools.adapters.sql_addresses import addresses_of
+from minara_tools.adapters.sql_addresses import addresses_of, mark_used
 from minara_tools.adapters.sql_fund_accounts import (
     account_of,
     accounts_of,
@@ -306,6 +306,8 @@ class SqlFundLedger:
         user_id = move.action.user_id
         if change.operation is not None:
             write_operation(connection, change.operation)
+            if change.operation.has_left:
+                _mark_recipient(connection, change.operation, now)
         for posting in change.postings:
             book_posting(connection, user_id, posting, now)
         if change.action is not None:
@@ -329,3 +331,9 @@ class SqlFundLedger:
             one.state.is_in_flight and account in {one.order.account, one.order.recipient}
             for one in operations
         )
+
+
+def _mark_recipient(connection: sa.Connection, operation: Operation, now: datetime) -> None:
+    order = operation.order
+    chain, address, memo = order.instrument.chain, order.recipient, order.memo
+    mark_used(connection, operation.user_id, chain=chain, address=address, memo=memo, now=now)

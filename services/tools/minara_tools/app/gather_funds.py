@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from minara_core.actions import PendingAction, Side
+from minara_core.actions import MoveKind, PendingAction, ResolvedOrder, Side
 from minara_core.ids import PendingActionId, UserId
 from minara_core.money import add, divide, multiply, subtract
 from minara_tools.app.fund_ledger import FundLedger, LedgerStanding
@@ -186,8 +186,15 @@ def _uncertain(operation: Operation) -> UncertainMove:
         side=order.side,
         notional_usd=operation.notional_usd,
         takes={operation.hold_asset: operation.hold_left} if operation.hold_asset else {},
-        brings={order.min_receipt_asset: order.min_receipt} if order.min_receipt_asset else {},
+        brings=_brings(order),
     )
+
+
+def _brings(order: ResolvedOrder) -> Mapping[str, Decimal]:
+    """A purchase may bring all of its quantity, which is worse for concentration than the least."""
+    if order.kind is MoveKind.TRADE and order.side is Side.BUY:
+        return {order.instrument.base: order.quantity}
+    return {order.min_receipt_asset: order.min_receipt} if order.min_receipt_asset else {}
 
 
 def _spends(actions: Iterable[PendingAction]) -> Mapping[str, Decimal]:

@@ -58,9 +58,16 @@ taken by its exact text; floats, booleans, signs, exponents and other digits are
 
 
 @runtime_checkable
+class StatedIntent(Protocol):
+    """What the arguments of all money tools that a model may call have: `intent`, one sentence."""
+
+    intent: str
+
+
+@runtime_checkable
 class MoveArguments(Protocol):
-    """What the arguments of a money tool have in common. `amount_unit` is "quote", "base", or
-    "all", and then `amount` is None; `intent` is one sentence of the model's."""
+    """The arguments of a tool that only buys or sells. `amount_unit` is "quote", "base", or "all",
+    and then `amount` is None."""
 
     symbol: str
     amount: str | None

@@ -29,6 +29,9 @@ def known_tool(given: GateInput) -> None:
 
 
 def arguments_valid(given: GateInput) -> None:
+    """What only a person may call is denied as that, whatever a model wrote into it."""
+    if given.entry is not None and given.entry.permission_tier is PermissionTier.MANUAL_ONLY:
+        return
     if given.refused_arguments is not None:
         raise given.refused_arguments
 
@@ -165,6 +168,7 @@ def verdict_of(given: GateInput) -> Verdict:
         stage=given.selection.stage,
         ceiling=ceiling_of(given),
         say=move.sentence if move else "",
+        card=entry.name if entry.permission_tier is PermissionTier.MANUAL_ONLY else "",
     )
 
 

@@ -120,6 +120,12 @@ class Operation:
     last_poll_time: datetime | None = None
 
     @property
+    def has_left(self) -> bool:
+        """Whether something was sent to an address outside, for good."""
+        is_done = self.state is OperationState.CLOSED and self.end is OperationEnd.FILLED
+        return self.order.kind is MoveKind.WITHDRAWAL and is_done
+
+    @property
     def moved_usd(self) -> Decimal:
         """What counts against a day's cap: all of it while it may still happen, else what did."""
         if self.state is OperationState.VOIDED:
@@ -156,11 +162,11 @@ def begun(
 
 def hold_of(order: ResolvedOrder) -> tuple[str, Decimal]:
     """The asset and the most that a move may take, the worst-case fee included; nothing for a
-    cancel."""
+    cancel. What leaves the venue has its fee in `max_spend` already."""
     if order.kind is MoveKind.CANCEL:
         return "", Decimal(0)
     spends = order.max_spend
-    is_fee_extra = order.kind is not MoveKind.TRADE or order.side is Side.SELL
+    is_fee_extra = order.kind is MoveKind.TRADE and order.side is Side.SELL
     if is_fee_extra and order.max_fee_asset == order.max_spend_asset:
         spends = add(spends, order.max_fee)
     return order.max_spend_asset, spends

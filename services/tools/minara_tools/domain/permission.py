@@ -21,6 +21,7 @@ from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.tool_sets import BUILTIN_TOOL_SETS
 
 GATE = "permission"
+MANUAL_ROUTE = "POST /v1/manual-actions"
 
 AUTOMATIC = frozenset(
     {Origin.GOAL, Origin.CRON, Origin.EVENT, Origin.WORKFLOW, Origin.AGENT, Origin.AUTOPILOT}
@@ -108,16 +109,19 @@ def decide(
     stage: LifecycleStage | None,
     ceiling: PermissionTier,
     say: str = "",
+    card: str = "",
 ) -> Verdict:
     """Whether a call runs or asks; raises ToolCallBlockedError when it may do neither.
 
     `say` is the sentence by which a person would ask for this move; a denial by stage tells it.
+    `card` names the form that a person fills in by hand; nothing that a model wrote is in it.
     """
     if tier is PermissionTier.MANUAL_ONLY:
         raise ToolCallBlockedError(
             DenialReason.MANUAL_ONLY,
             gate=GATE,
             message="only a person does this, by hand: never through a tool call",
+            metadata={"card": card, "route": MANUAL_ROUTE} if card else {},
         )
     if is_fund_moving:
         _check_moving_stage(stage, say)

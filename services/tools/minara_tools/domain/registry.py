@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from minara_core.actions import ActionPreview, ResolvedOrder
 from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
 from minara_core.lexicon_terms import Direction
+from minara_core.named_moves import NamedMove
 from minara_core.taxonomy import Origin, PermissionTier
 from minara_core.tooling import Executor, ToolDefinition, dump_json
 from minara_tools.domain.tool_sets import BUILTIN_TOOL_SETS, ToolSets
@@ -42,6 +43,10 @@ QuoteFunction = Callable[[Any, ToolContext], Awaitable[Quotation]]
 """`async (validated arguments, context) -> Quotation`; moves nothing."""
 
 
+NamingFunction = Callable[[Any], NamedMove]
+"""`(validated arguments) -> the move in the words of a person`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
     """One tool. A money tool has `quote` and no handler: one executor sends the stored order of
@@ -49,7 +54,8 @@ class ToolEntry:
 
     `arguments` forbids extra fields. `check` returns what is missing for the tool to work here, or
     None. `untrusted_output` is false only for answers made wholly from our own books. `direction`
-    is what a money tool does in the words of a person; without it every call of it is refused.
+    is what a money tool does in the words of a person, or `names` where its arguments say more than
+    symbol and amount; without either every call of it is refused.
     `may_exit` when it can make an order that only reduces exposure.
     """
 
@@ -66,6 +72,7 @@ class ToolEntry:
     executor: Executor = Executor.TOOLS
     timeout_seconds: float = 20.0
     direction: Direction | None = None
+    names: NamingFunction | None = None
     may_exit: bool = False
 
     @property

@@ -32,10 +32,7 @@ BUILTIN_SETS: tuple[ToolSet, ...] = (
     ),
     ToolSet(name="trade"),
     ToolSet(name="perps", empty_reason="perpetual futures come with the next venues"),
-    ToolSet(
-        name="transfer",
-        empty_reason="transfers between own accounts and withdrawals come with the fund ledger",
-    ),
+    ToolSet(name="transfer"),
     ToolSet(name="autopilot", empty_reason="strategies come after mandates"),
     ToolSet(name="memory", empty_reason="memory is recalled into the prompt, not by tools yet"),
     ToolSet(name="file"),

@@ -351,7 +351,7 @@ class _DenialReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DenialRe
     known).
     """
     DENIAL_REASON_MANUAL_ONLY: _DenialReason.ValueType  # 39
-    """A person does this by hand, never a model."""
+    """A person does this by hand, never a model. metadata: card (where known), route (where known)."""
     DENIAL_REASON_GRANT_INVALID: _DenialReason.ValueType  # 40
     """The grant is genuine and does not cover the call. metadata: turn_id (where known)."""
     DENIAL_REASON_MANDATE_EXCEEDED: _DenialReason.ValueType  # 41
@@ -497,7 +497,7 @@ DENIAL_REASON_INTENT_MISMATCH: DenialReason.ValueType  # 38
 known).
 """
 DENIAL_REASON_MANUAL_ONLY: DenialReason.ValueType  # 39
-"""A person does this by hand, never a model."""
+"""A person does this by hand, never a model. metadata: card (where known), route (where known)."""
 DENIAL_REASON_GRANT_INVALID: DenialReason.ValueType  # 40
 """The grant is genuine and does not cover the call. metadata: turn_id (where known)."""
 DENIAL_REASON_MANDATE_EXCEEDED: DenialReason.ValueType  # 41

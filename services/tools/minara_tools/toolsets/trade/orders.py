@@ -16,21 +16,21 @@ from minara_core.actions import (
     Side,
     TimeInForce,
 )
-from minara_core.money import Rounding, add, canonical, divide, multiply, quantize, subtract
-from minara_core.reasons import DenialReason
+from minara_core.money import Rounding, add, divide, multiply, quantize, subtract
 from minara_tools.app.ports import MarketData, Venue
-from minara_tools.domain.assets import is_off_peg, usd_price
-from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.assets import is_off_peg, is_stablecoin, usd_price
 from minara_tools.domain.registry import Quotation
 from minara_tools.domain.stage_slippage import slippage_bound
 from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
 from minara_tools.domain.warning_codes import WarningCode
 from minara_tools.toolsets.figures import usd_value
 
+_ZERO = Decimal(0)
 _ONE = Decimal(1)
 _TWO = Decimal(2)
-_MONEY_STEP = Decimal("0.000001")
-_FEE_HEADROOM = Decimal("1.1")
+_DOLLAR_STEP = Decimal("0.000001")
+_COIN_STEP = Decimal("0.00000001")
+FEE_HEADROOM = Decimal("1.1")
 """A sale at a better price pays a larger fee: up to a tenth more than previewed."""
 
 
@@ -46,62 +46,98 @@ class Bounds:
 
 def buy_bounds(rules: InstrumentRules, quote: VenueQuote, money: Decimal | None) -> Bounds:
     """The bounds of a purchase. With `money` that is exactly what it may spend, and a worse price
-    brings less; without, the quantity is fixed and a worse price costs more."""
+    brings less; without, the quantity is fixed and a worse price costs more. A fee in the base
+    asset comes off what is bought."""
     worst = multiply(quote.average_price, add(_ONE, slippage_bound(rules.base, Side.BUY)))
     limit = quantize(worst, rules.price_increment, Rounding.DOWN)
+    is_in_base = quote.fee_asset == rules.base
+    step = money_step(rules.quote)
     if money is None:
-        turnover = quantize(multiply(quote.quantity, limit), _MONEY_STEP, Rounding.UP)
-        before_fee = subtract(quote.cost, quote.fee)
-        max_fee = _share(turnover, quote.fee, before_fee, Rounding.UP)
-        spend, least = add(turnover, max_fee), quote.quantity
+        turnover = quantize(multiply(quote.quantity, limit), step, Rounding.UP)
+        charged = _share(turnover, quote.fee, subtract(quote.cost, quote.fee), step, Rounding.UP)
+        spend = turnover if is_in_base else add(turnover, charged)
+        least = quote.quantity
     else:
-        max_fee = _share(money, quote.fee, quote.cost, Rounding.UP)
+        charged = _share(money, quote.fee, quote.cost, step, Rounding.UP)
         spend, least = money, _least_bought(rules, quote, limit)
-    return Bounds(limit_price=limit, max_spend=spend, min_receipt=least, max_fee=max_fee)
+    return Bounds(
+        limit_price=limit,
+        max_spend=spend,
+        min_receipt=max(_ZERO, subtract(least, quote.fee)) if is_in_base else least,
+        max_fee=quote.fee if is_in_base else charged,
+    )
 
 
 def sell_bounds(rules: InstrumentRules, quote: VenueQuote) -> Bounds:
     """The bounds of a sale: it gives the quantity, no more."""
     worst = multiply(quote.average_price, subtract(_ONE, slippage_bound(rules.base, Side.SELL)))
     limit = quantize(worst, rules.price_increment, Rounding.UP)
-    turnover = quantize(multiply(quote.quantity, limit), _MONEY_STEP, Rounding.DOWN)
-    fee_then = _share(turnover, quote.fee, add(quote.receipt, quote.fee), Rounding.UP)
+    step = money_step(rules.quote)
+    turnover = quantize(multiply(quote.quantity, limit), step, Rounding.DOWN)
+    fee_then = _share(turnover, quote.fee, add(quote.receipt, quote.fee), step, Rounding.UP)
     return Bounds(
         limit_price=limit,
         max_spend=quote.quantity,
-        min_receipt=subtract(turnover, fee_then),
-        max_fee=quantize(multiply(quote.fee, _FEE_HEADROOM), _MONEY_STEP, Rounding.UP),
+        min_receipt=max(_ZERO, subtract(turnover, fee_then)),
+        max_fee=quantize(multiply(quote.fee, FEE_HEADROOM), step, Rounding.UP),
     )
 
 
-def _share(amount: Decimal, part: Decimal, whole: Decimal, rounding: Rounding) -> Decimal:
-    return quantize(divide(multiply(amount, part), whole), _MONEY_STEP, rounding)
+def money_step(asset: str) -> Decimal:
+    """What bounds in this asset are rounded to: no finer than a venue rounds what it charges."""
+    return _DOLLAR_STEP if is_stablecoin(asset) else _COIN_STEP
+
+
+def _share(
+    amount: Decimal, part: Decimal, whole: Decimal, step: Decimal, rounding: Rounding
+) -> Decimal:
+    return quantize(divide(multiply(amount, part), whole), step, rounding)
 
 
 def _least_bought(rules: InstrumentRules, quote: VenueQuote, limit: Decimal) -> Decimal:
     share = min(_ONE, divide(quote.average_price, limit))
     bought = quantize(multiply(quote.quantity, share), rules.quantity_increment, Rounding.DOWN)
     # The venue rounds cost and fee up, which can take one more step off what the money buys.
-    return max(Decimal(0), subtract(bought, rules.quantity_increment))
+    return max(_ZERO, subtract(bought, rules.quantity_increment))
 
 
 async def free_balance(venue: Venue, account: str, asset: str) -> Decimal:
     """What of `asset` no open order holds."""
     balances = {balance.asset: balance for balance in await venue.balances(account)}
-    return balances[asset].available if asset in balances else Decimal(0)
+    return balances[asset].available if asset in balances else _ZERO
 
 
-async def check_balance(venue: Venue, account: str, asset: str, needed: Decimal) -> None:
-    """Raises ToolFailed (BALANCE_INSUFFICIENT) when less than `needed` is free."""
-    available = await free_balance(venue, account, asset)
-    if available < needed:
-        raise insufficient(asset, available=available, needed=needed)
-
-
-def insufficient(asset: str, *, available: Decimal, needed: Decimal) -> ToolFailed:
-    return ToolFailed(
-        DenialReason.BALANCE_INSUFFICIENT,
-        f"{asset}: {canonical(available)} available, {canonical(needed)} needed",
+def trade_order(
+    venue: Venue,
+    account: str,
+    rules: InstrumentRules,
+    quote: VenueQuote,
+    bounds: Bounds,
+    *,
+    quantity: Decimal,
+    rests: bool,
+) -> ResolvedOrder:
+    """The complete order: immediate-or-cancel at its bound, or one that `rests` at its limit."""
+    spends, brings = rules.quote, rules.base
+    if quote.side is Side.SELL:
+        spends, brings = brings, spends
+    return ResolvedOrder(
+        mode=venue.mode,
+        venue=venue.name,
+        account=account,
+        instrument=Instrument(symbol=rules.symbol, base=rules.base, quote=rules.quote),
+        side=quote.side,
+        order_type=OrderType.LIMIT if rests else OrderType.MARKET,
+        quantity=quantity,
+        quantity_unit=QuantityUnit.BASE,
+        limit_price=bounds.limit_price,
+        time_in_force=TimeInForce.GTC if rests else TimeInForce.IOC,
+        max_spend=bounds.max_spend,
+        max_spend_asset=spends,
+        min_receipt=bounds.min_receipt,
+        min_receipt_asset=brings,
+        max_fee=bounds.max_fee,
+        max_fee_asset=quote.fee_asset,
     )
 
 
@@ -113,28 +149,8 @@ async def quotation(
     quote: VenueQuote,
     bounds: Bounds,
 ) -> Quotation:
-    """The complete order and its preview."""
-    spends, brings = rules.quote, rules.base
-    if quote.side is Side.SELL:
-        spends, brings = brings, spends
-    order = ResolvedOrder(
-        mode=venue.mode,
-        venue=venue.name,
-        account=account,
-        instrument=Instrument(symbol=rules.symbol, base=rules.base, quote=rules.quote),
-        side=quote.side,
-        order_type=OrderType.MARKET,
-        quantity=quote.quantity,
-        quantity_unit=QuantityUnit.BASE,
-        limit_price=bounds.limit_price,
-        time_in_force=TimeInForce.IOC,
-        max_spend=bounds.max_spend,
-        max_spend_asset=spends,
-        min_receipt=bounds.min_receipt,
-        min_receipt_asset=brings,
-        max_fee=bounds.max_fee,
-        max_fee_asset=quote.fee_asset,
-    )
+    """The complete order at the market and its preview."""
+    order = trade_order(venue, account, rules, quote, bounds, quantity=quote.quantity, rests=False)
     return Quotation(order=order, preview=await _preview(market, rules, quote))
 
 

@@ -6,9 +6,11 @@ from minara_core.actions import Side
 from minara_core.money import Rounding, add, canonical, divide, multiply, quantize
 from minara_core.reasons import DenialReason
 from minara_tools.app.ports import Venue
-from minara_tools.domain.outcomes import ToolFailed
+from minara_tools.domain.assets import is_stablecoin
+from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.stage_slippage import impact_limit
 from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
+from minara_tools.toolsets.refusals import refused
 
 _REFINEMENTS = 6
 _HUNDRED = Decimal(100)
@@ -19,11 +21,12 @@ async def quote_for_quantity(
 ) -> VenueQuote:
     """The quote for `quantity` of the base asset, rounded down to the venue's increment.
 
-    Raises ToolFailed (QUANTITY_ROUNDS_TO_ZERO, QUANTITY_BELOW_MIN, PRICE_IMPACT_EXCEEDED).
+    Raises ToolCallBlockedError (QUANTITY_ROUNDS_TO_ZERO, QUANTITY_BELOW_MIN,
+    PRICE_IMPACT_EXCEEDED), and what the venue's `quote` raises.
     """
     rounded = quantize(quantity, rules.quantity_increment, Rounding.DOWN)
     if rounded <= 0:
-        raise _rounds_to_zero(rules)
+        raise rounds_to_zero(rules, quantity)
     quote = await venue.quote(rules.symbol, side, rounded)
     _check_minimum(rules, rounded, quote)
     _check_depth(rules, rounded, quote)
@@ -54,7 +57,7 @@ async def quote_for_money(
             add(quantity, -increment) if turnover > money and refined == quantity else refined
         )
     if best is None:
-        raise _rounds_to_zero(rules)
+        raise rounds_to_zero(rules, divide(money, probe.best_price))
     _check_minimum(rules, best.quantity, best)
     return best
 
@@ -65,35 +68,51 @@ def money_of(quote: VenueQuote) -> Decimal:
     return quote.cost if quote.side is Side.BUY else add(quote.receipt, quote.fee)
 
 
-def _rounds_to_zero(rules: InstrumentRules) -> ToolFailed:
+def rounds_to_zero(rules: InstrumentRules, quantity: Decimal) -> ToolCallBlockedError:
     step = canonical(rules.quantity_increment)
-    return ToolFailed(
+    return refused(
         DenialReason.QUANTITY_ROUNDS_TO_ZERO,
         f"this is less than the smallest step of {rules.symbol}, {step} {rules.base}",
+        quantity=canonical(quantity),
+        increment=step,
     )
 
 
 def _check_minimum(rules: InstrumentRules, quantity: Decimal, quote: VenueQuote) -> None:
-    if quantity < rules.min_quantity or money_of(quote) < rules.min_notional:
-        raise ToolFailed(
+    value, minimum, asset = quantity, rules.min_quantity, rules.base
+    if value >= minimum:
+        value, minimum, asset = money_of(quote), rules.min_notional, rules.quote
+    if value < minimum:
+        raise refused(
             DenialReason.QUANTITY_BELOW_MIN,
             f"{rules.symbol} takes orders from {canonical(rules.min_quantity)} {rules.base} and "
             f"{canonical(rules.min_notional)} {rules.quote} on",
+            value=canonical(value),
+            minimum=canonical(minimum),
+            asset=asset,
         )
 
 
 def _check_depth(rules: InstrumentRules, quantity: Decimal, quote: VenueQuote) -> None:
-    if quote.quantity < quantity:
-        raise ToolFailed(
-            DenialReason.PRICE_IMPACT_EXCEEDED,
-            f"the book of {rules.symbol} holds {canonical(quote.quantity)} {rules.base} at most; "
-            "ask for a smaller amount",
-        )
     limit = impact_limit(rules.base)
-    # A sale is an exit, which its own size must not close: its limit price bounds it.
-    if quote.side is Side.BUY and quote.price_impact > limit:
-        raise ToolFailed(
-            DenialReason.PRICE_IMPACT_EXCEEDED,
-            f"a purchase of this size would move the price of {rules.symbol} by more than "
-            f"{canonical(multiply(limit, _HUNDRED))} %; ask for a smaller amount",
+    # A sale into money is an exit, which its own size must not close: its limit price bounds it.
+    is_exit = quote.side is Side.SELL and is_stablecoin(rules.quote)
+    if quote.quantity < quantity:
+        message = (
+            f"the book of {rules.symbol} holds {canonical(quote.quantity)} {rules.base} at most; "
+            "ask for a smaller amount"
         )
+    elif not is_exit and quote.price_impact > limit:
+        message = (
+            f"an order of this size would move the price of {rules.symbol} by more than "
+            f"{canonical(multiply(limit, _HUNDRED))} %; ask for a smaller amount"
+        )
+    else:
+        return
+    raise refused(
+        DenialReason.PRICE_IMPACT_EXCEEDED,
+        message,
+        impact=canonical(quote.price_impact),
+        limit=canonical(limit),
+        depth=canonical(quote.quantity),
+    )
