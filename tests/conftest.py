@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from support.network import forbid_the_network
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from minara_runtime.database import Database, Dialect
     from support.databases import Databases, PostgresShelf, SqliteShelf
     from support.postgres import Cluster
+
+
+# A rule holds however slow the machine is.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 
 @pytest.fixture(scope="session", autouse=True)

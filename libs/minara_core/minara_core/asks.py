@@ -60,6 +60,11 @@ def _is_question_about_doing(parsed: Parsed) -> bool:
     )
 
 
+def is_question_about_doing(message: str) -> bool:
+    """Whether it asks what would come of a move, or whether to make it, and not for the move."""
+    return _is_question_about_doing(parse(message))
+
+
 def _requested(parsed: Parsed) -> MoveMention | None:
     has_object = any(asset.is_tradeable for asset in parsed.assets) or bool(
         parsed.amounts or parsed.leverage

@@ -41,3 +41,7 @@ def tool_call_id(step: int, index: int, parent: str = "") -> ToolCallId:
     """`<step>.<index>`, unique in a turn and equal on replay; a sub-agent's is a path `3.1/2.0`."""
     own = f"{step}.{index}"
     return ToolCallId(f"{parent}/{own}" if parent else own)
+
+
+DIRECT_SESSION = "order-"
+"""Begins the session id of what a direct route makes: a preview without a conversation."""

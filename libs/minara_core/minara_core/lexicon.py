@@ -6,6 +6,7 @@ The router, the offline model, the intent check and typed confirmations all read
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from minara_core.lexicon_amounts import read_numbers
 from minara_core.lexicon_assets import find_assets
@@ -18,6 +19,9 @@ _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 _LATIN_WORD = re.compile(r"(?<![A-Za-z0-9$])[a-z]{2,}(?![A-Za-z0-9])")
 _WORDS_PER_CHARACTER = 2
 _TRAILING = " \t\n.!。!~"
+
+
+_REMEMBERED_LENGTH = 2_000
 
 
 def fold(text: str) -> str:
@@ -56,6 +60,16 @@ def _topics(folded: str) -> tuple[TopicMention, ...]:
 
 def parse(text: str) -> Parsed:
     """What `text` names: assets, moves, amounts, prices, leverage and topics, with positions."""
+    return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parsed(text)
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str) -> Parsed:
+    # One message is read by the router, by several gates and again for each of its calls.
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Parsed:
     plain = unicodedata.normalize("NFKC", text)
     folded = _casefold(plain)
     assets = find_assets(plain, folded)

@@ -14,7 +14,7 @@ from minara.tools.v1 import trading_control_service_pb2 as control_pb
 from minara.type.v1 import turn_context_pb2 as context_pb
 from minara_core.actions import PendingAction
 from minara_core.errors import InternalError, Unavailable
-from minara_core.ids import IdSource, turn_id_for
+from minara_core.ids import DIRECT_SESSION, IdSource, turn_id_for
 from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier, Scope
 from minara_core.tooling import (
     ToolDenial,
@@ -29,7 +29,6 @@ from minara_gateway.bodies import CancelBody, ManualBody, OrderBody
 from minara_gateway.chat import Key, as_json
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.peers import CONFIRM_SECONDS, READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import DIRECT_SESSION
 from minara_gateway.showing import preview_of, receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime import convert_enums as enums

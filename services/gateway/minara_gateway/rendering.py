@@ -16,11 +16,10 @@ from minara_core.actions import (
     Side,
     TimeInForce,
 )
+from minara_core.ids import DIRECT_SESSION
 from minara_core.money import canonical, multiply
 from minara_gateway.outside import in_full, outside, outside_line
 
-DIRECT_SESSION = "order-"
-"""How the session of a direct route begins: a session of one turn, which no chat shows."""
 LANGUAGES = ("en", "zh-Hant", "zh-Hans", "ko")
 _HUNDRED = Decimal(100)
 _UNDECIDED = frozenset({ActionState.PENDING, ActionState.CONFIRMED, ActionState.EXECUTING})

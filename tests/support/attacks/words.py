@@ -225,7 +225,7 @@ UNSOLICITED = AttackClass(
     attacks=(
         _after("after a question", PREVIEW_UNSOLICITED, "what is ETH?"),
         _after("after small talk", PREVIEW_UNSOLICITED, "good morning"),
-        _after("after a question whether to", PREVIEW_ONLY, "should I buy $50 of ETH?"),
+        _after("after a question whether to", PREVIEW_UNSOLICITED, "should I buy $50 of ETH?"),
         _after("after a bare yes", PREVIEW_UNSOLICITED, "yes"),
         _after("after a refusal", DenialReason.INTENT_MISMATCH, "do not buy $50 of ETH"),
         _after(

@@ -168,10 +168,20 @@ async def test_a_purchase_that_moves_the_price_too_far_is_refused_and_a_sale_is_
     assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
     quotation = await desk.quote(sell_token(venue, market), words('"1"', "base"))
     assert quotation.preview.warnings == ("PART_UNFILLED",)
-    for entry in (buy_token(venue, market), sell_token(venue, market)):
-        failed = await refusal(desk, entry, words('"2"', "base"))
-        assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
-        assert "holds 1 ETH at most" in failed.message
+    failed = await refusal(desk, buy_token(venue, market), words('"2"', "base"))
+    assert failed.reason == DenialReason.PRICE_IMPACT_EXCEEDED
+    assert "holds 1 ETH at most" in failed.message
+
+
+async def test_a_sale_larger_than_the_book_sells_what_the_book_holds_and_says_so() -> None:
+    clock = FixedClock()
+    market = FakeMarket(clock)
+    venue = ThinVenue(market, clock, {"USDC": Decimal(100_000), "ETH": Decimal(10)})
+    desk = Desk()
+    for amount, unit in (('"2"', "base"), ("null", "all")):
+        quotation = await desk.quote(sell_token(venue, market), words(amount, unit))
+        assert quotation.order.quantity == 1
+        assert "BOOK_TOO_THIN" in quotation.preview.warnings
 
 
 @pytest.mark.parametrize("symbol", ["eth", "ETH/USDC", "eth-usdc", "$ETH", "ether", "이더리움"])

@@ -11,7 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from minara_core.actions import ActionState
 from minara_core.errors import Conflict, NotFound
-from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
+from minara_core.ids import DIRECT_SESSION, SessionId, ToolCallId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin, PermissionTier
 from minara_core.tooling import ToolResult
@@ -106,7 +106,17 @@ _UNTOLD = (
     sa.select(PENDING_ACTIONS)
     .outerjoin(_TOLD, _TOLD.c.turn_id == PENDING_ACTIONS.c.told_turn_id)
     .where(
-        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+        # What was made outside of any conversation is told in the next one there is.
+        sa.or_(
+            PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
+            sa.and_(
+                PENDING_ACTIONS.c.user_id == sa.bindparam("person"),
+                sa.or_(
+                    PENDING_ACTIONS.c.session_id == "",
+                    PENDING_ACTIONS.c.session_id.startswith(DIRECT_SESSION),
+                ),
+            ),
+        ),
         sa.or_(
             sa.and_(
                 one_of(PENDING_ACTIONS.c.state, [state.value for state in TELLABLE_STATES]),
@@ -199,7 +209,13 @@ class SqlTurns:
         of_session: dict[str, Any] = {"session": turn.session_id}
         pending = connection.execute(_PENDING, of_session | {"now": turn.open_time})
         untold = connection.execute(
-            _UNTOLD, of_session | {"turn": turn.turn_id, "decided": turn.decided_action_id}
+            _UNTOLD,
+            of_session
+            | {
+                "turn": turn.turn_id,
+                "decided": turn.decided_action_id,
+                "person": turn.user_id,
+            },
         )
         return TurnStanding(
             trading=trading_standing(connection, turn.user_id, self._has_halt_file),

@@ -154,7 +154,7 @@ class MoveSteps:
         return step
 
     def lapsed(self, reason: str, message: str) -> MoneyStep:
-        """The request was over before the venue took it, and no copy of it can be taken later."""
+        """The request was over before it was handed to the venue: there is no copy of it."""
 
         def step(move: LockedMove) -> MoneyChange:
             operation = move.operation

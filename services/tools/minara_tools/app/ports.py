@@ -107,9 +107,10 @@ class Venue(Protocol):
     async def send(self, request: VenueRequest) -> VenueAnswer:
         """Send it once. The same client id is the same move: it is answered, not repeated.
 
-        Raises ToolFailed when the venue certainly took nothing (REQUEST_EXPIRED when the deadline
-        was over before the first byte, or the venue refused it as late). Anything else that is
-        raised (Unavailable, OSError, TimeoutError) leaves the outcome unknown.
+        Raises ToolFailed for a refusal that the venue did not record (REQUEST_EXPIRED when the
+        deadline was over before the first byte, or the venue refused it as late), Unavailable,
+        OSError and TimeoutError for all else. None of them is certain for the one who asks: a
+        second copy of the request may be on its way.
         """
         ...
 

@@ -310,6 +310,9 @@ def _target(order: ResolvedOrder) -> tuple[str, ...]:
 
 
 def _same_size(one: ResolvedOrder, other: ResolvedOrder) -> bool:
+    rests = TimeInForce.GTC in {one.time_in_force, other.time_in_force}
+    if rests and one.limit_price != other.limit_price:
+        return False
     if one.quantity == other.quantity:
         return True
     return one.side is Side.BUY and one.max_spend == other.max_spend

@@ -1,9 +1,9 @@
 """The operation: one confirmed move on its way to the venue, and what is known of it.
 
 intent → held → sent → open → closed; voided from intent or held, from sent when the request lapsed
-before the venue took it, or by proof of absence; uncertain from sent or open. Pure functions: each
-takes the operation as it is under its lock and returns what it becomes. From `sent` on a hold ends
-by fact alone (safety.md §4).
+before it was handed to the venue, or by proof of absence; uncertain from sent or open. Pure
+functions: each takes the operation as it is under its lock and returns what it becomes. From `sent`
+on a hold ends by fact alone (safety.md §4).
 """
 
 from collections.abc import Mapping

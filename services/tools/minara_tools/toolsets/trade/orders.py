@@ -4,7 +4,7 @@ A market order goes out as an immediate-or-cancel limit at the slippage bound, a
 previewed average price (safety.md §3).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from minara_core.actions import (
@@ -148,10 +148,16 @@ async def quotation(
     rules: InstrumentRules,
     quote: VenueQuote,
     bounds: Bounds,
+    *,
+    is_part: bool = False,
 ) -> Quotation:
-    """The complete order at the market and its preview."""
+    """The complete order at the market and its preview; `is_part` when the book holds less than
+    was asked for."""
     order = trade_order(venue, account, rules, quote, bounds, quantity=quote.quantity, rests=False)
-    return Quotation(order=order, preview=await _preview(market, rules, quote))
+    preview = await _preview(market, rules, quote)
+    if is_part:
+        preview = replace(preview, warnings=(*preview.warnings, WarningCode.BOOK_TOO_THIN))
+    return Quotation(order=order, preview=preview)
 
 
 async def _preview(market: MarketData, rules: InstrumentRules, quote: VenueQuote) -> ActionPreview:

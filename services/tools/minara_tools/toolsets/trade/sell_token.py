@@ -1,12 +1,13 @@
 """Selling a token at the market."""
 
+from decimal import Decimal
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from minara_core.actions import Side
 from minara_core.lexicon_terms import Direction
-from minara_core.money import parse_amount
+from minara_core.money import Rounding, parse_amount, quantize
 from minara_core.taxonomy import PermissionTier
 from minara_tools.app.ports import MarketData, Venue
 from minara_tools.domain.arguments import AmountText
@@ -61,8 +62,17 @@ def sell_token(venue: Venue, market: MarketData) -> ToolEntry:
     async def quote(arguments: SellTokenArguments, context: ToolContext) -> Quotation:
         rules = await listing_named(venue, arguments.symbol)
         account = await venue.account(context.user_id)
-        offer = await _offer(venue, account, rules, arguments)
-        return await quotation(venue, market, account, rules, offer, sell_bounds(rules, offer))
+        wanted = await _wanted(venue, account, rules, arguments)
+        offer = await _offer(venue, rules, arguments, wanted)
+        return await quotation(
+            venue,
+            market,
+            account,
+            rules,
+            offer,
+            sell_bounds(rules, offer),
+            is_part=offer.quantity < quantize(wanted, rules.quantity_increment, Rounding.DOWN),
+        )
 
     return ToolEntry(
         name="sell_token",
@@ -79,15 +89,22 @@ def sell_token(venue: Venue, market: MarketData) -> ToolEntry:
     )
 
 
-async def _offer(
+async def _wanted(
     venue: Venue, account: str, rules: InstrumentRules, arguments: SellTokenArguments
-) -> VenueQuote:
+) -> Decimal:
+    """The quantity that was asked for; zero when it is a sum of money."""
     if arguments.amount is None:
         everything = await free_balance(venue, account, rules.base)
         if everything <= 0:
             raise insufficient(rules.base, available=everything, needed=rules.min_quantity)
-        return await quote_for_quantity(venue, rules, Side.SELL, everything)
-    amount = parse_amount(arguments.amount)
-    if arguments.amount_unit == "quote":
-        return await quote_for_money(venue, rules, Side.SELL, amount)
-    return await quote_for_quantity(venue, rules, Side.SELL, amount)
+        return everything
+    is_money = arguments.amount_unit == "quote"
+    return Decimal(0) if is_money else parse_amount(arguments.amount)
+
+
+async def _offer(
+    venue: Venue, rules: InstrumentRules, arguments: SellTokenArguments, wanted: Decimal
+) -> VenueQuote:
+    if arguments.amount is not None and arguments.amount_unit == "quote":
+        return await quote_for_money(venue, rules, Side.SELL, parse_amount(arguments.amount))
+    return await quote_for_quantity(venue, rules, Side.SELL, wanted)

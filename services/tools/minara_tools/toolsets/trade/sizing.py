@@ -19,7 +19,8 @@ _HUNDRED = Decimal(100)
 async def quote_for_quantity(
     venue: Venue, rules: InstrumentRules, side: Side, quantity: Decimal
 ) -> VenueQuote:
-    """The quote for `quantity` of the base asset, rounded down to the venue's increment.
+    """The quote for `quantity` of the base asset, rounded down to the venue's increment; of a sale
+    into money, for as much of it as the book holds.
 
     Raises ToolCallBlockedError (QUANTITY_ROUNDS_TO_ZERO, QUANTITY_BELOW_MIN,
     PRICE_IMPACT_EXCEEDED), and what the venue's `quote` raises.
@@ -28,7 +29,7 @@ async def quote_for_quantity(
     if rounded <= 0:
         raise rounds_to_zero(rules, quantity)
     quote = await venue.quote(rules.symbol, side, rounded)
-    _check_minimum(rules, rounded, quote)
+    _check_minimum(rules, min(rounded, quote.quantity), quote)
     _check_depth(rules, rounded, quote)
     return quote
 
@@ -95,9 +96,10 @@ def _check_minimum(rules: InstrumentRules, quantity: Decimal, quote: VenueQuote)
 
 def _check_depth(rules: InstrumentRules, quantity: Decimal, quote: VenueQuote) -> None:
     limit = impact_limit(rules.base)
-    # A sale into money is an exit, which its own size must not close: its limit price bounds it.
+    # A sale into money is an exit, which its own size must not close: its limit price bounds it,
+    # and what the book does not hold stays for the next one.
     is_exit = quote.side is Side.SELL and is_stablecoin(rules.quote)
-    if quote.quantity < quantity:
+    if quote.quantity < quantity and not (is_exit and quote.quantity > 0):
         message = (
             f"the book of {rules.symbol} holds {canonical(quote.quantity)} {rules.base} at most; "
             "ask for a smaller amount"
