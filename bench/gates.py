@@ -14,7 +14,7 @@ from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier, Trading
 from minara_core.tooling import ToolCall
 from minara_runtime import telemetry
 from minara_runtime.database import Database
-from minara_tools.adapters.call_tracing import CallTracing
+from minara_tools.adapters.call_tracing import BugLog, CallTracing
 from minara_tools.adapters.counter_file import CounterFile, counter_path
 from minara_tools.adapters.halt_file import HaltFile
 from minara_tools.adapters.market_simulated import SimulatedMarket
@@ -73,6 +73,7 @@ class Desk:
                 ids=ids,
                 owner="bench",
                 tracing=tracing,
+                report_bug=BugLog(ids).report,
                 failpoint=no_failpoint,
                 pace=STEADY,
             ),

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from minara_core.actions import ActionState, PendingAction, PlacedOrder, ResolvedOrder
+from minara_core.actions import (
+    ActionState,
+    PlacedOrder,
+    ResolvedOrder,
+)
 from minara_core.errors import InvalidRequest, NotReady, Unavailable
-from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import SessionId
 from minara_core.taxonomy import TradingState
-from minara_runtime.database import Database
 from minara_runtime.process_lease import ProcessLease
 from minara_tools.adapters.counter_file import counter_path
 from minara_tools.app.confirm_action import CONFIRM_REPLY
@@ -27,68 +29,17 @@ from minara_tools.app.execute_move import (
 from minara_tools.domain.postings import LedgerAccount
 from minara_tools.domain.venue_terms import VenueRequest
 from minara_tools.main import VERSIONS
-from support.clock import FixedClock
 from support.databases import Databases
 from support.eventually import eventually
-from support.grants import Installation, an_installation
+from support.grants import an_installation
 from support.tools.house import a_house
-from support.tools.money import Process, a_money, ledger_of
-from support.tools.venue import FakeVenue, placed
+from support.tools.money import a_money, ledger_of
+from support.tools.scene import KillAt, Killed, Scene
+from support.tools.venue import placed
 
 AVAILABLE = (LedgerAccount.AVAILABLE, "USDC")
 HELD = (LedgerAccount.HELD, "USDC")
 NEVER_SENT = {CONFIRM_INTENT, CONFIRM_HELD, CONFIRM_SIGNED, CONFIRM_SENT}
-
-
-class Killed(BaseException):
-    """The process is gone: nothing after this point runs."""
-
-
-class KillAt:
-    def __init__(self, point: str) -> None:
-        self._point = point
-        self.hit: list[str] = []
-
-    def __call__(self, name: str) -> None:
-        if name == self._point:
-            self.hit.append(name)
-            raise Killed(name)
-
-
-class Scene:
-    """One pending action, one venue, and as many processes as a test wants."""
-
-    def __init__(
-        self, databases: Databases, url: str, data_dir: Path, installation: Installation
-    ) -> None:
-        self.clock: FixedClock = installation.clock
-        self.venue = FakeVenue(clock=self.clock, name="paper")
-        self._databases, self._url, self._data_dir = databases, url, data_dir
-        self._installation = installation
-
-    async def pending(self) -> PendingAction:
-        async with a_house(
-            self.database(), self._data_dir, venue=self.venue, installation=self._installation
-        ) as house:
-            return await house.pending()
-
-    def database(self) -> Database:
-        return self._databases.reopen(self._url)
-
-    async def process(
-        self, owner: str = "own", *, failpoint: Failpoint = no_failpoint, send_seconds: float = 5.0
-    ) -> Process:
-        database = self.database()
-        money = await a_money(
-            database,
-            self._data_dir,
-            self.venue,
-            self.clock,
-            owner=owner,
-            failpoint=failpoint,
-            send_seconds=send_seconds,
-        )
-        return Process(money, self.clock, database)
 
 
 @pytest.fixture

@@ -107,10 +107,10 @@ async def test_a_fact_is_booked_once_however_often_it_is_told(desk: Desk) -> Non
     client = await desk.hold()
     fill = a_fill(account=ACCOUNT, client=client, time=desk.clock.now())
     for _ in range(3):
-        await desk.ledger.book(ME, "paper", (fill, a_fee(fill)), until=None)
+        await desk.ledger.book(ME, "paper", (fill, a_fee(fill)))
     async with asyncio.TaskGroup() as tasks:
         for _ in range(5):
-            tasks.create_task(desk.ledger.book(ME, "paper", (fill, a_fee(fill)), until=None))
+            tasks.create_task(desk.ledger.book(ME, "paper", (fill, a_fee(fill))))
     assert await desk.balance(AVAILABLE, "ETH") == Decimal("0.02")
     assert await desk.balance(HELD, "USDC") == desk.action.order.max_spend - Decimal("50.05")
     faults = await desk.process.faults()
@@ -169,7 +169,7 @@ async def test_money_transactions_of_one_person_run_one_after_another(desk: Desk
 
 async def test_facts_older_than_the_books_are_not_booked(desk: Desk) -> None:
     old = a_fill(account=ACCOUNT, client="", time=desk.clock.now() - timedelta(hours=2))
-    await desk.ledger.book(ME, "paper", (old,), until=None)
+    await desk.ledger.book(ME, "paper", (old,))
     assert await desk.balance(AVAILABLE, "ETH") == 0
 
 
@@ -180,7 +180,7 @@ async def test_a_foreign_withdrawal_is_booked_and_reduces(desk: Desk) -> None:
         instrument="USDC",
         changes={"USDC": Decimal(-500)},
     )
-    (alarm,) = await desk.ledger.book(ME, "paper", (gone,), until=None)
+    (alarm,) = await desk.ledger.book(ME, "paper", (gone,))
     assert alarm.kind is AlarmKind.FOREIGN_WITHDRAWAL
     assert await desk.state() is TradingState.REDUCING
     assert await desk.balance(AVAILABLE, "USDC") == 99_500
@@ -188,7 +188,7 @@ async def test_a_foreign_withdrawal_is_booked_and_reduces(desk: Desk) -> None:
 
 async def test_less_than_nothing_is_booked_and_reduces(desk: Desk) -> None:
     fill = a_fill("50", "2500", account=ACCOUNT, client="", time=desk.clock.now())
-    alarms = await desk.ledger.book(ME, "paper", (fill,), until=None)
+    alarms = await desk.ledger.book(ME, "paper", (fill,))
     assert [alarm.kind for alarm in alarms] == [AlarmKind.OVERDRAWN]
     assert await desk.balance(AVAILABLE, "USDC") == -25_000
     assert await desk.state() is TradingState.REDUCING
@@ -197,7 +197,7 @@ async def test_less_than_nothing_is_booked_and_reduces(desk: Desk) -> None:
 async def test_an_alarm_never_loosens_a_halt(desk: Desk) -> None:
     await desk.process.money.control.halt(ME, "stop")
     fill = a_fill("50", "2500", account=ACCOUNT, client="", time=desk.clock.now())
-    await desk.ledger.book(ME, "paper", (fill,), until=None)
+    await desk.ledger.book(ME, "paper", (fill,))
     assert await desk.state() is TradingState.HALTED
 
 
@@ -239,9 +239,37 @@ async def test_a_deposit_is_external_and_raises_no_alarm(desk: Desk) -> None:
 
 
 async def test_a_decision_when_the_clock_has_run_back_is_void(desk: Desk) -> None:
-    await desk.ledger.book(ME, "paper", (), until=None)
+    await desk.ledger.book(ME, "paper", ())
     desk.clock.advance(timedelta(seconds=-3))
     void = await desk.process.confirm(desk.action)
     assert void.state is ActionState.VOIDED
     assert void.outcome is not None
     assert void.outcome.reason == "CLOCK_SKEW"
+
+
+async def test_a_clock_that_was_ahead_counts_no_more_once_a_person_says_it_is_right(
+    desk: Desk,
+) -> None:
+    desk.clock.jump(timedelta(days=1500))
+    await desk.process.money.reconciliation.run_once()
+    await desk.ledger.book(ME, "paper", ())
+    desk.clock.jump(timedelta(days=-1500))
+    await desk.process.money.books.adopt()
+    done = await desk.process.confirm(desk.action)
+    assert done.state is ActionState.DONE
+    await desk.venue.deposit(ACCOUNT, "USDC", Decimal(250))
+    for _ in range(2):
+        await desk.process.money.reconciliation.run_once()
+    assert await desk.balance(LedgerAccount.EXTERNAL, "USDC") == -100_250
+    assert await desk.state() is TradingState.ACTIVE
+
+
+async def test_what_one_account_has_told_says_nothing_of_another(desk: Desk) -> None:
+    before = {one.account: one.facts_time for one in await desk.ledger.accounts("paper", ME)}
+    desk.clock.advance(timedelta(minutes=11))
+    await desk.ledger.book(ME, "paper", (), read=(ACCOUNT, desk.clock.now()))
+    after = {one.account: one.facts_time for one in await desk.ledger.accounts("paper", ME)}
+    assert after[ACCOUNT] == desk.clock.now()
+    others = before.keys() - {ACCOUNT}
+    assert others
+    assert all(after[name] == before[name] for name in others)

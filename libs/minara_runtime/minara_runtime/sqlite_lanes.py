@@ -1,6 +1,7 @@
 """Threads that run transactions on SQLite connections of their own, in the order they came."""
 
 import asyncio
+import contextvars
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -123,6 +124,7 @@ class _Call:
 
     def __init__(self, fn: Callable[[sa.Connection], T], loop: asyncio.AbstractEventLoop) -> None:
         self._fn: Callable[[sa.Connection], object] = fn
+        self._context = contextvars.copy_context()  # what is written names the caller's trace
         self._loop = loop
         self._outcome: asyncio.Future[Any] = loop.create_future()
         self._settled: asyncio.Future[None] = loop.create_future()
@@ -149,7 +151,7 @@ class _Call:
         if not self._claim.acquire(blocking=False):
             return
         try:
-            result = line.run(self._fn)
+            result = self._context.run(line.run, self._fn)
         except BaseException as error:
             self._hand_back(None, error)
         else:

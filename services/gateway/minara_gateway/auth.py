@@ -91,7 +91,10 @@ def _check_origin(request: Request, hosts: frozenset[str]) -> None:
 
 def _check_content(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    has_body = "transfer-encoding" in request.headers or (
+        request.headers.get("content-length", "0") != "0"
+    )
+    if (has_body or kind) and kind != "application/json":
         raise InvalidRequest(
             "send JSON: Content-Type: application/json",
             reason=ErrorReason.CONTENT_TYPE_UNSUPPORTED,

@@ -40,6 +40,8 @@ app.add_typer(cli_limits.limits_app, name="limits")
 app.add_typer(cli_limits.addresses_app, name="addresses")
 app.add_typer(cli_limits.tools_app, name="tools")
 app.command()(cli_limits.setup)
+app.command()(cli_moves.confirm)
+app.command()(cli_moves.reject)
 app.command()(cli_moves.orders)
 app.command()(cli_moves.withdraw)
 
@@ -240,6 +242,8 @@ async def _halt(settings: EmbeddedSettings, body: dict[str, Any], *, as_json: bo
     answer = await _halt_running(settings, body)
     if answer is None:
         said = f"halted, also for whatever starts next, until `minara resume` ({path})"
+        if body["close_positions"] or body["cancel_protection"]:
+            said += "\nNothing runs here, so no position was closed and no order cancelled."
         answer = {"trading_state": {"state": "TRADING_STATE_HALTED", "file": str(path)}}
     else:
         path.unlink()  # the running Minara remembers it from here on

@@ -29,6 +29,28 @@ def orders(
     _print(describe_orders(answer))
 
 
+def confirm(
+    code: Annotated[str, typer.Argument(help="The code that stands in the preview.")],
+    session: Annotated[str, typer.Option(help="The session it was made in, if in one.")] = "",
+) -> None:
+    """Do exactly what the preview with this code shows, once."""
+    _decide_by_code("confirmByCode", code, session)
+
+
+def reject(
+    code: Annotated[str, typer.Argument(help="The code that stands in the preview.")],
+    session: Annotated[str, typer.Option(help="The session it was made in, if in one.")] = "",
+) -> None:
+    """Do not do what the preview with this code shows."""
+    _decide_by_code("rejectByCode", code, session)
+
+
+def _decide_by_code(verb: str, code: str, session: str) -> None:
+    body = {"code": code, "session_id": session}
+    told = run(_call(settings_or_end(), "POST", f"/v1/approvals:{verb}", body))
+    typer.echo(plain(told["rendered_receipt"]))
+
+
 def withdraw(
     asset: Annotated[str, typer.Option(help="Such as USDC; else you are asked.")] = "",
     amount: Annotated[str, typer.Option(help="How much arrives.")] = "",

@@ -42,9 +42,10 @@ async def state(request: Request, caller: Reader) -> dict[str, Any]:
 
 
 @router.post("/trading:halt")
-async def halt(request: Request, body: HaltBody, caller: Chatter) -> dict[str, Any]:
+async def halt(request: Request, caller: Chatter, body: HaltBody | None = None) -> dict[str, Any]:
     """Stop all trading of the caller at once; answers with what is still open at the venue, and
     with the sales that wait for a yes."""
+    body = body or HaltBody()  # a stop takes no ceremony: an empty request is one
     peers: Peers = request.app.state.peers
     grants: GrantDesk = request.app.state.grants
     response = await peers.control.HaltTrading(

@@ -1,9 +1,12 @@
 """Composition root of the tools service: settings to objects to a Service."""
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
 from minara.tools.v1 import limit_service_pb2_grpc as limit_grpc
@@ -179,6 +182,7 @@ def assemble(
         ids=ids,
         owner=owner,
         tracing=CallTracing(telemetry),
+        report_bug=BugLog(ids).report,
         failpoint=failpoint,
         pace=pace,
     )
@@ -211,7 +215,7 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
         money.preview,
         clock=clock,
         tracing=around.tracing,
-        report_bug=BugLog(around.ids).report,
+        report_bug=around.report_bug,
     )
     lease = ProcessLease(database, owner=around.owner, lifetime=around.pace.lease_lifetime)
 
@@ -279,6 +283,9 @@ async def check_ledger(settings: ToolsSettings) -> tuple[LedgerFault, ...]:
     """
     folder = DataFolder(settings.data_dir)
     url = settings.tools_database_url or folder.database_url("tools")
+    file = sa.make_url(url).database
+    if url.startswith("sqlite") and not await asyncio.to_thread(Path(file or "").is_file):
+        return ()  # nothing has ever run here
     return check(await snapshot(url, read_books))
 
 

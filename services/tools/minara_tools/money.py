@@ -28,7 +28,7 @@ from minara_tools.app.ledger_control import LedgerControl
 from minara_tools.app.limit_control import LimitControl
 from minara_tools.app.manual_actions import ManualActions
 from minara_tools.app.move_steps import MoveSteps, alarm_record
-from minara_tools.app.observing import Tracing
+from minara_tools.app.observing import ReportBug, Tracing
 from minara_tools.app.open_books import BookOpening
 from minara_tools.app.park_actions import ActionParking
 from minara_tools.app.ports import MarketData, Venue
@@ -73,6 +73,7 @@ class Surroundings:
     ids: IdSource
     owner: str
     tracing: Tracing
+    report_bug: ReportBug
     failpoint: Failpoint
     pace: Pace
 
@@ -148,6 +149,7 @@ def wire_money(around: Surroundings, registry: ToolRegistry) -> Money:
             venue=venue,
             clock=clock,
             tracing=tracing,
+            report_bug=around.report_bug,
             every_seconds=around.pace.recover_seconds,
         ),
         reconciliation=Reconciliation(ledger, venue, clock, around.pace.reconcile_seconds),

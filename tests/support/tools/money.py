@@ -27,6 +27,10 @@ from support.tools.venue import FakeVenue
 from support.tools_world import FakeMarket
 
 
+def _fail(error: Exception, place: str) -> str:
+    raise AssertionError(f"{place} broke") from error
+
+
 async def a_money(
     database: Database,
     data_dir: Path,
@@ -53,6 +57,7 @@ async def a_money(
             ids=RandomIds(),
             owner=owner,
             tracing=CallTracing(telemetry.disabled()),
+            report_bug=_fail,
             failpoint=failpoint,
             pace=Pace(send_seconds=send_seconds),
         ),

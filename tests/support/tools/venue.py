@@ -125,6 +125,10 @@ class FakeVenue:
         """Have this order, with this outcome and its facts, as if a request had brought it."""
         self._books.take(order, outcome)
 
+    def forget(self, account: str, client_order_id: str) -> None:
+        """Know this order no more, as a venue that lost its database."""
+        del self._books.moves[account, client_order_id]
+
     async def instruments(self) -> tuple[InstrumentRules, ...]:
         self._answering()
         dollars = [f"{base}/USDC" for base in sorted(self._market.prices_usd) if base != "USDC"]

@@ -61,7 +61,7 @@ def test_no_walk_leaves_the_machine_and_final_states_stay(path: list[ActionState
             allowed = approvals.TRANSITIONS.get(action.state, frozenset())
             assert state not in allowed
             continue
-        assert not action.state.is_final or action.state is moved.state is ActionState.DONE
+        assert not action.state.is_final or action.state is ActionState.DONE
         assert moved.state is state
         assert moved.order == action.order
         assert moved.action_hash == action.action_hash
@@ -71,7 +71,9 @@ def test_no_walk_leaves_the_machine_and_final_states_stay(path: list[ActionState
 @pytest.mark.parametrize("state", STATES)
 def test_only_final_states_lead_nowhere_else(state: ActionState) -> None:
     elsewhere = approvals.TRANSITIONS.get(state, frozenset()) - {state}
-    assert bool(elsewhere) is not state.is_final
+    # A resting order is done, and may be lost by the venue later.
+    lost = {ActionState.UNCERTAIN} if state is ActionState.DONE else set[ActionState]()
+    assert bool(elsewhere - lost) is not state.is_final
 
 
 @pytest.mark.parametrize("state", STATES)

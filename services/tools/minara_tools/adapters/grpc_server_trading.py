@@ -54,6 +54,7 @@ class TradingControlServicer(control_grpc.TradingControlServiceServicer):
             rejected_action_ids=halted.rejected,
             unsettled_action_ids=[one.operation_id for one in halted.unsettled],
             closing_action_ids=[one.pending_action_id for one in halted.closing],
+            closing_problem=halted.problem,
         )
 
     async def ResumeTrading(

@@ -29,7 +29,7 @@ _ACCOUNTS = (
 _FACTS_UNTIL = (
     sa.update(FUND_ACCOUNTS)
     .where(FUND_ACCOUNTS.c.venue == sa.bindparam("at_venue"))
-    .where(FUND_ACCOUNTS.c.user_id == sa.bindparam("person"))
+    .where(FUND_ACCOUNTS.c.account == sa.bindparam("of_account"))
     .values(facts_time=sa.bindparam("until"))
 )
 _RECONCILED = (
@@ -84,11 +84,9 @@ def open_books(
             book_posting(connection, new.user_id, postings.included(new.venue, fact), now)
 
 
-def facts_are_booked(
-    connection: sa.Connection, user_id: UserId, venue: str, until: datetime
-) -> None:
-    """Note until when all facts of a person's accounts are booked."""
-    cursor = {"at_venue": venue, "person": user_id, "until": until}
+def facts_are_booked(connection: sa.Connection, venue: str, account: str, until: datetime) -> None:
+    """Note until when all facts of an account are booked."""
+    cursor = {"at_venue": venue, "of_account": account, "until": until}
     connection.execute(_FACTS_UNTIL, cursor)
 
 

@@ -31,7 +31,12 @@ from minara_tools.adapters.sql_fund_accounts import (
     open_books,
 )
 from minara_tools.adapters.sql_fund_booking import FactBooking
-from minara_tools.adapters.sql_fund_locks import latest_move, lock_funds, touch_funds
+from minara_tools.adapters.sql_fund_locks import (
+    forget_the_future,
+    latest_move,
+    lock_funds,
+    touch_funds,
+)
 from minara_tools.adapters.sql_fund_rows import (
     balances_of,
     book_posting,
@@ -67,6 +72,7 @@ from minara_tools.domain.venue_terms import VenueFact
 T = TypeVar("T")
 
 CAPS_LOOK_BACK = timedelta(hours=24)
+_PAGE = 500
 
 _ACTION = (
     sa.select(PENDING_ACTIONS)
@@ -95,10 +101,15 @@ _RELEVANT = (
 )
 _UNSETTLED = (
     sa.select(OPERATIONS)
-    .where(one_of(OPERATIONS.c.state, _NOT_FINAL), OPERATIONS.c.venue == sa.bindparam("at_venue"))
+    .where(
+        one_of(OPERATIONS.c.state, _NOT_FINAL),
+        OPERATIONS.c.venue == sa.bindparam("at_venue"),
+        OPERATIONS.c.position > sa.bindparam("after"),
+    )
     .order_by(OPERATIONS.c.position)
-    .limit(500)
+    .limit(_PAGE)
 )
+_UNSETTLED_OF = _UNSETTLED.where(OPERATIONS.c.user_id == sa.bindparam("person"))
 
 
 class SqlFundLedger:
@@ -124,6 +135,9 @@ class SqlFundLedger:
 
     async def adopt(self) -> None:
         await self._database.transaction(self._counter.adopt)
+
+    async def begin_time_anew(self) -> None:
+        await self._database.transaction(lambda c: forget_the_future(c, self._time_of(c)))
 
     async def open_account(
         self,
@@ -191,7 +205,12 @@ class SqlFundLedger:
         return await self._money(write)
 
     async def book(
-        self, user_id: UserId, venue: str, facts: Sequence[VenueFact], *, until: datetime | None
+        self,
+        user_id: UserId,
+        venue: str,
+        facts: Sequence[VenueFact],
+        *,
+        read: tuple[str, datetime] | None = None,
     ) -> tuple[Alarm, ...]:
         def write(connection: sa.Connection) -> tuple[Alarm, ...]:
             self._lock(connection, user_id)
@@ -199,8 +218,8 @@ class SqlFundLedger:
             alarms = self._booking.book(
                 connection, user_id, venue, facts, self._time_of(connection)
             )
-            if until is not None:
-                facts_are_booked(connection, user_id, venue, until)
+            if read is not None:
+                facts_are_booked(connection, venue, *read)
             return alarms
 
         return await self._money(write)
@@ -216,12 +235,24 @@ class SqlFundLedger:
     async def accounts(self, venue: str, user_id: UserId | None = None) -> tuple[FundAccount, ...]:
         return await self._database.read(lambda c: accounts_of(c, venue, user_id))
 
-    async def unsettled(self, venue: str) -> tuple[Operation, ...]:
-        def look(connection: sa.Connection) -> tuple[Operation, ...]:
-            rows = connection.execute(_UNSETTLED, {"at_venue": venue}).mappings()
-            return tuple(operation_from(row) for row in rows)
+    async def unsettled(self, venue: str, user_id: UserId | None = None) -> tuple[Operation, ...]:
+        parameters: dict[str, object] = {"at_venue": venue, "after": 0}
+        statement = _UNSETTLED
+        if user_id is not None:
+            statement, parameters["person"] = _UNSETTLED_OF, user_id
 
-        return await self._database.read(look)
+        def look(connection: sa.Connection) -> tuple[list[Operation], int]:
+            rows = connection.execute(statement, parameters).mappings().all()
+            last = rows[-1]["position"] if len(rows) == _PAGE else 0
+            return [operation_from(row) for row in rows], last
+
+        found: list[Operation] = []
+        while True:
+            page, last = await self._database.read(look)
+            found += page
+            if not last:
+                return tuple(found)
+            parameters["after"] = last
 
     async def is_alive(self, sender: str) -> bool:
         statement = sa.select(lives(sa.literal(sender)))

@@ -14,6 +14,12 @@ _TOUCH = (
     .values(revision=FUND_LOCKS.c.revision + 1, update_time=sa.bindparam("now"))
 )
 
+_BACK_TO = (
+    sa.update(FUND_LOCKS)
+    .where(FUND_LOCKS.c.update_time > sa.bindparam("now"))
+    .values(update_time=sa.bindparam("now"))
+)
+
 
 def lock_funds(connection: sa.Connection, user_id: str) -> datetime | None:
     """Lock a person's money until the transaction ends; when it was last moved."""
@@ -33,3 +39,8 @@ def latest_move(connection: sa.Connection, user_id: str) -> datetime | None:
     """When a person's money was last moved, without the lock."""
     row = connection.execute(_LOCK, {"person": user_id}).first()
     return None if row is None else row.update_time
+
+
+def forget_the_future(connection: sa.Connection, now: datetime) -> None:
+    """Let no money have been moved later than now."""
+    connection.execute(_BACK_TO, {"now": now})

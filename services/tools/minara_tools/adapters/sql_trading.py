@@ -151,7 +151,7 @@ class SqlTradingStates:
                 )
             if self._is_installation_halted(connection):
                 raise NotReady(
-                    "the whole installation is halted",
+                    f"the whole installation is halted: {standing.reason}",
                     reason=ErrorReason.TRADING_HALTED,
                 )
             _set(connection, user_id, TradingState.ACTIVE, "", etag=etag, now=now)

@@ -109,6 +109,10 @@ class FundLedger(Protocol):
         """These books are the right ones from now on: a person has looked at them."""
         ...
 
+    async def begin_time_anew(self) -> None:
+        """The clock is right: what was noted of a time that has not come yet counts no more."""
+        ...
+
     async def open_account(
         self,
         user_id: UserId,
@@ -146,10 +150,15 @@ class FundLedger(Protocol):
         ...
 
     async def book(
-        self, user_id: UserId, venue: str, facts: Sequence[VenueFact], *, until: datetime | None
+        self,
+        user_id: UserId,
+        venue: str,
+        facts: Sequence[VenueFact],
+        *,
+        read: tuple[str, datetime] | None = None,
     ) -> tuple[Alarm, ...]:
         """Book what is not booked yet, of any account of the person; repeating it changes nothing.
-        `until` moves the accounts' facts_time on."""
+        `read` says of which account these are all the facts until when."""
         ...
 
     async def has_unbooked(self, account: FundAccount, facts: Sequence[VenueFact]) -> bool:
@@ -160,9 +169,9 @@ class FundLedger(Protocol):
         """The accounts whose books are open."""
         ...
 
-    async def unsettled(self, venue: str) -> tuple[Operation, ...]:
-        """Operations that are not final, oldest first, at most 500: those this process sends now
-        are the caller's to leave out."""
+    async def unsettled(self, venue: str, user_id: UserId | None = None) -> tuple[Operation, ...]:
+        """All operations of a person, or of everybody, that are not final, oldest first: those this
+        process sends now are the caller's to leave out."""
         ...
 
     async def is_alive(self, sender: str) -> bool:

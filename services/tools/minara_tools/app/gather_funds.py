@@ -5,8 +5,8 @@ the same snapshot serves a preview and the decision.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -79,10 +79,16 @@ class FundGathering:
             prices=await self._prices(wanted),
         )
 
-    async def context(self, user_id: UserId, snapshot: VenueSnapshot) -> FundContext:
-        """The fund context of a move that is only asked for."""
+    async def context(
+        self,
+        user_id: UserId,
+        snapshot: VenueSnapshot,
+        is_replaced: Callable[[PendingAction], bool] = lambda action: False,
+    ) -> FundContext:
+        """The fund context of a move that is only asked for; what it replaces does not compete."""
         standing = await self._ledger.standing(user_id, self._venue.name, snapshot.account)
-        return context_of(standing, snapshot)
+        left = tuple(action for action in standing.pending if not is_replaced(action))
+        return context_of(replace(standing, pending=left), snapshot)
 
     async def _prices(self, assets: tuple[str, ...]) -> Mapping[str, Decimal]:
         if not assets:
@@ -112,7 +118,9 @@ def context_of(
     capped = [
         one
         for one in standing.operations
-        if one.create_time > since and not one.is_exit and one.moved_usd > 0
+        if (one.create_time > since or not one.state.is_final)
+        and not one.is_exit
+        and one.moved_usd > 0
     ]
     recent = [one for one in standing.operations if one.create_time > minute]
     return FundContext(
@@ -136,6 +144,7 @@ def context_of(
         listings=snapshot.listings,
         moved_usd=_sum(one.moved_usd for one in capped),
         moves=len(capped),
+        open_orders=sum(one.state is OperationState.OPEN for one in standing.operations),
         submits=len(recent),
     )
 

@@ -32,6 +32,8 @@ class LedgerControl:
         return move.action
 
     async def adopt(self) -> None:
-        """Go on with books that were restored or copied; does nothing to any other."""
+        """Go on with books that were restored or copied, or whose clock has run back; does nothing
+        to any other."""
+        await self.ledger.begin_time_anew()
         if self.restored.is_doubted:
             await self.restored.adopt()

@@ -146,7 +146,10 @@ class MoveSteps:
 
         def step(move: LockedMove) -> MoneyChange:
             operation, now = move.operation, move.standing.time
-            if operation is None or operation.state is not OperationState.SENT:
+            if operation is None or operation.state not in {
+                OperationState.SENT,
+                OperationState.OPEN,
+            }:
                 return MoneyChange()
             doubted = operations.uncertain(operation, UNKNOWN_OUTCOME, now)
             return self._written(move, _awaiting(move.action, now), AuditKind.FUND_MOVE, doubted)
@@ -183,7 +186,7 @@ class MoveSteps:
             operation, now = move.operation, move.standing.time
             if operation is None or operation.state.is_final:
                 return MoneyChange()
-            if operation.state is OperationState.SENT:
+            if operation.state in {OperationState.SENT, OperationState.OPEN}:
                 return self.unknown()(move)
             looked = operations.absent(operation, now)
             if not operations.is_proven_absent(looked):
@@ -230,11 +233,13 @@ class MoveSteps:
     def _pass_gates(self, move: LockedMove, given: ExecutionFacts) -> None:
         standing, action = move.standing, move.action
         latest = standing.latest_time
-        if latest is not None and latest - standing.time > CLOCK_LEEWAY:
+        has_run_back = latest is not None and latest - standing.time > CLOCK_LEEWAY
+        if has_run_back and not exits.is_exit(action.order):
             raise ToolCallBlockedError(
                 DenialReason.CLOCK_SKEW,
                 gate="clock",
-                message=f"the database's clock has run back, from {latest} to {standing.time}",
+                message=f"the clock has run back, from {latest} to {standing.time}; "
+                "when it is right, minara ledger adopt starts anew from it",
             )
         approvals.check_still_possible(action, standing.trading.state, given.running)
         funds = context_of(standing, given.snapshot, but=action.pending_action_id)

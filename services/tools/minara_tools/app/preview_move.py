@@ -72,7 +72,13 @@ class MovePreview:
         snapshot = await self.funds.snapshot(
             user_id, order.account, (instrument.base, instrument.quote)
         )
-        funds = await self.funds.context(user_id, snapshot)
+        funds = await self.funds.context(
+            user_id,
+            snapshot,
+            lambda old: approvals.is_same_move(
+                call.context.session_id, call.entry.name, order, old
+            ),
+        )
         refuse_when_stopped(funds.trading_state, order)
         given = StageInput(
             order=order,

@@ -41,11 +41,13 @@ class Reconciliation:
         """Book what happened to the account, then compare. A difference counts when it is found
         twice, with the same amounts. Where nothing is new, nothing is written."""
         begin, venue = self.clock.now(), self.venue.name
-        since = account.facts_time - LOOK_BACK
+        is_ahead = account.facts_time > begin  # the clock was set back since: read all anew
+        since = account.open_time if is_ahead else account.facts_time - LOOK_BACK
         facts = await self.venue.facts(account.account, since)
         is_behind = begin - account.facts_time > CURSOR_LAG
-        if is_behind or await self.ledger.has_unbooked(account, facts):
-            await self.ledger.book(account.user_id, venue, facts, until=begin)
+        if is_ahead or is_behind or await self.ledger.has_unbooked(account, facts):
+            read = (account.account, begin)
+            await self.ledger.book(account.user_id, venue, facts, read=read)
         balances = await self.venue.balances(account.account)
         if await self.venue.facts(account.account, since) != facts:
             return

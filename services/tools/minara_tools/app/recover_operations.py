@@ -14,7 +14,7 @@ from minara_core.ids import PendingActionId
 from minara_tools.app.confirm_action import ActionDecisions, change_of
 from minara_tools.app.fund_ledger import FundLedger, MoneyStep
 from minara_tools.app.move_steps import MoveSteps
-from minara_tools.app.observing import Tracing
+from minara_tools.app.observing import ReportBug, Tracing
 from minara_tools.app.ports import Venue
 from minara_tools.app.stores import ActionChange, ActionStore
 from minara_tools.domain import approvals
@@ -55,6 +55,7 @@ class OperationRecovery:
     venue: Venue
     clock: Clock
     tracing: Tracing
+    report_bug: ReportBug
     every_seconds: float
     _missed_since: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -78,8 +79,12 @@ class OperationRecovery:
         for gone in self._missed_since.keys() - {one.operation_id for one in unsettled}:
             del self._missed_since[gone]
         for operation in unsettled:
-            if not await self._is_minded(operation):
-                await self._settle(operation)
+            try:
+                if not await self._is_minded(operation):
+                    await self._settle(operation)
+            except Exception as error:
+                # One that cannot be understood keeps nobody else from being looked after.
+                self.report_bug(error, f"operation {operation.operation_id}")
 
     async def _is_minded(self, operation: Operation) -> bool:
         """Whether its sender lives and will say what came of it."""
@@ -128,12 +133,14 @@ class OperationRecovery:
 
     def _step(self, operation: Operation, look: _Look) -> MoneyStep:
         is_cancel = operation.order.kind is MoveKind.CANCEL
-        if look.order is not None and not (is_cancel and look.order.state is PlacedState.OPEN):
-            return self.steps.settle(look.order)
-        if operation.state is OperationState.HELD:
+        is_held = operation.state is OperationState.HELD
+        # What a held cancel was to end may have ended by itself: nothing was asked of the venue.
+        if is_held and (is_cancel or look.order is None):
             return self.steps.void_held(
                 SENDER_GONE, "the process that was to send it is gone: nothing was sent"
             )
+        if look.order is not None and not (is_cancel and look.order.state is PlacedState.OPEN):
+            return self.steps.settle(look.order)
         return self.steps.unknown() if look.is_known_otherwise else self.steps.absent()
 
     async def _look(self, operation: Operation) -> _Look:

@@ -40,7 +40,8 @@ class RestoredBooks:
         reason = await self.ledger.begin()
         self.is_doubted = bool(reason)
         if reason:
-            await self._set(TradingState.HALTED, reason)
+            way_out = "compare them with the venue, then minara ledger adopt"
+            await self._set(TradingState.HALTED, f"{reason}; {way_out}")
             await self._void_what_waits()
         return reason
 

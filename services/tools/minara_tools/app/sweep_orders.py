@@ -53,8 +53,7 @@ class OrderSweep:
 
     async def left_of(self, user_id: UserId) -> list[Operation]:
         """What of a person's is not over."""
-        unsettled = await self.ledger.unsettled(self.venue.name)
-        return [one for one in unsettled if one.user_id == user_id]
+        return list(await self.ledger.unsettled(self.venue.name, user_id))
 
     async def _stop(self, operation: Operation, state: TradingState, *, cancel_exits: bool) -> None:
         action_id, order = PendingActionId(operation.operation_id), operation.order

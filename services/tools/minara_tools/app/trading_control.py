@@ -7,7 +7,7 @@ from datetime import datetime
 from minara_core.actions import ActionState, Decision, PendingAction
 from minara_core.audit import AuditKind, AuditRecord
 from minara_core.clock import Clock
-from minara_core.errors import NotAuthenticated
+from minara_core.errors import MinaraError, NotAuthenticated
 from minara_core.grant import Grant
 from minara_core.ids import PendingActionId, UserId
 from minara_core.reasons import DenialReason, ErrorReason
@@ -21,6 +21,7 @@ from minara_tools.app.sweep_orders import OrderSweep
 from minara_tools.domain import approvals
 from minara_tools.domain.mandates import Mandate
 from minara_tools.domain.operations import Operation
+from minara_tools.domain.outcomes import ToolFailed
 from minara_tools.domain.registry import ToolRegistry
 from minara_tools.domain.trading import TradingStanding
 
@@ -33,12 +34,14 @@ RESUME_ACTION_ID = "trading:resume"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltReport:
     """What a halt has done: `rejected` were waiting, `unsettled` are still open at the venue or not
-    known, `closing` are the sales that wait for a person's yes."""
+    known, `closing` are the sales that wait for a person's yes; `problem` says why there are none
+    though they were asked for."""
 
     standing: TradingStanding
     rejected: tuple[PendingActionId, ...]
     unsettled: tuple[Operation, ...]
     closing: tuple[PendingAction, ...]
+    problem: str = ""
 
 
 class TradingControl:
@@ -83,12 +86,18 @@ class TradingControl:
                 left = await self._sweep.of_user(user_id, cancel_exits=cancel_protection)
         except TimeoutError:
             left = await self._sweep.left_of(user_id)
-        closing = await self._closing.park(user_id) if close_positions else ()
+        closing: tuple[PendingAction, ...] = ()
+        problem = ""
+        try:
+            closing = await self._closing.park(user_id) if close_positions else ()
+        except (ToolFailed, MinaraError, OSError, TimeoutError) as error:
+            problem = f"halted; the positions could not be read: {error}"
         return HaltReport(
             standing=halted.standing,
             rejected=halted.rejected,
             unsettled=tuple(left),
             closing=closing,
+            problem=problem,
         )
 
     async def _halt(self, user_id: UserId, reason: str) -> Halted:

@@ -22,6 +22,7 @@ from minara_core.actions import (
     TradingMode,
 )
 from minara_core.errors import Conflict
+from minara_core.ids import SessionId
 from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.taxonomy import TradingState
 from minara_tools.domain.action_json import client_order_id
@@ -79,11 +80,11 @@ TRANSITIONS: Mapping[ActionState, frozenset[ActionState]] = MappingProxyType(
         ActionState.UNCERTAIN: frozenset(
             {ActionState.UNCERTAIN, ActionState.DONE, ActionState.FAILED, ActionState.VOIDED}
         ),
-        ActionState.DONE: frozenset({ActionState.DONE}),
+        ActionState.DONE: frozenset({ActionState.DONE, ActionState.UNCERTAIN}),
     }
 )
 """PENDING goes through CONFIRMED and on in one transaction. DONE moves on when a resting order
-fills or ends."""
+fills, ends, or is lost by the venue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +277,16 @@ def takes_place_of(new: PendingAction, old: PendingAction, *, by_later_message: 
         by_later_message
         and old.state is ActionState.PENDING
         and new.turn_id != old.turn_id
-        and (new.session_id, new.tool_name) == (old.session_id, old.tool_name)
-        and _target(new.order) == _target(old.order)
+        and is_same_move(new.session_id, new.tool_name, new.order, old)
     )
+
+
+def is_same_move(
+    session_id: SessionId, tool_name: str, order: ResolvedOrder, old: PendingAction
+) -> bool:
+    """Whether an open preview of the same session is one of this very move, whatever its size."""
+    is_of_session = (session_id, tool_name) == (old.session_id, old.tool_name)
+    return is_of_session and _target(order) == _target(old.order)
 
 
 def repeats(new: PendingAction, others: Iterable[PendingAction], now: datetime) -> bool:

@@ -63,6 +63,7 @@ class FundContext:
     limits: Limits
     moved_usd: Decimal = Decimal(0)
     moves: int = 0
+    open_orders: int = 0
     submits: int = 0
     pending_spends: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
     buying_usd: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])

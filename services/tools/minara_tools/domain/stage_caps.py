@@ -35,7 +35,7 @@ def caps(given: StageInput) -> tuple[str, ...]:
 
 def caps_when_sending(given: StageInput) -> tuple[str, ...]:
     """As `caps`, and RATE_LIMITED by what was sent in the last minute."""
-    if is_exit(given.order):
+    if is_exit(given.order) or given.order.kind is MoveKind.CANCEL:
         return ()
     warnings = caps(given)
     limit, submits = given.funds.limits.max_submits_a_minute, given.funds.submits

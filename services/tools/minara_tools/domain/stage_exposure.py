@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
 
-from minara_core.actions import MoveKind, Side
+from minara_core.actions import MoveKind, Side, TimeInForce
 from minara_core.money import Rounding, add, canonical, divide, multiply, quantize
 from minara_core.reasons import DenialReason
 from minara_core.taxonomy import AssetClass
@@ -21,6 +21,8 @@ from minara_tools.domain.stage_listing import check_listing
 from minara_tools.domain.warning_codes import WarningCode
 
 GATE = "exposure"
+MOST_OPEN_ORDERS = 100
+"""How many orders of a person may rest: all of them are looked at again and again."""
 SMALLEST_POSITION_USD = Decimal(250)
 """A position up to this is never too much of an account."""
 MAJOR_SHARE = Decimal("0.6")
@@ -52,7 +54,8 @@ def exposure(given: StageInput) -> tuple[str, ...]:
     asset, needed = hold_of(given.order)
     pending = given.funds.pending_spends.get(asset, _ZERO)
     available = _free(given, asset)
-    if needed > 0 and add(needed, pending) > available:
+    # An exit competes with nothing that only waits: what is confirmed second finds nothing left.
+    if needed > 0 and not is_exit(given.order) and add(needed, pending) > available:
         raise ToolCallBlockedError(
             DenialReason.BALANCE_INSUFFICIENT_CUMULATIVE,
             gate=GATE,
@@ -70,6 +73,7 @@ def exposure(given: StageInput) -> tuple[str, ...]:
 def exposure_when_sending(given: StageInput) -> tuple[str, ...]:
     """As `exposure`, but only what is held counts, which is out of what is free already."""
     _check_reduce_only(given)
+    _check_open_orders(given)
     warnings = check_listing(given)
     warnings += _concentration(given)
     _check_balance(given)
@@ -84,6 +88,18 @@ def _check_reduce_only(given: StageInput) -> None:
             gate=GATE,
             message="a spot purchase reduces nothing",
             metadata={"instrument": order.instrument.symbol},
+        )
+
+
+def _check_open_orders(given: StageInput) -> None:
+    order = given.order
+    rests = order.kind is MoveKind.TRADE and order.time_in_force is TimeInForce.GTC
+    if rests and given.funds.open_orders >= MOST_OPEN_ORDERS:
+        raise ToolCallBlockedError(
+            DenialReason.RATE_LIMITED,
+            gate=GATE,
+            message=f"{given.funds.open_orders} orders rest already; cancel one first",
+            metadata={"limit": str(MOST_OPEN_ORDERS)},
         )
 
 

@@ -95,6 +95,13 @@ def _recipient(given: StageInput) -> tuple[str, ...]:
             message=f"{network.chain} needs a memo or tag, without which the money is lost",
             metadata={"chain": network.chain},
         )
+    if order.memo and not (network.needs_memo and order.memo.isprintable()):
+        raise ToolCallBlockedError(
+            DenialReason.ADDRESS_INVALID,
+            gate=GATE,
+            message=f"{network.chain} takes no such memo",
+            metadata={"address": order.recipient, "expected": "no memo"},
+        )
     entry = known_entry(funds.addresses, network.chain, order.recipient, order.memo)
     if entry is not None:
         if not is_usable(entry, funds.time):

@@ -28,7 +28,7 @@ from minara.agent.v1 import tool_call_pb2 as minara_dot_agent_dot_v1_dot_tool__c
 from minara.type.v1 import permission_pb2 as minara_dot_type_dot_v1_dot_permission__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-minara/tools/v1/trading_control_service.proto\x12\x0fminara.tools.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/agent/v1/tool_call.proto\x1a\x1fminara/type/v1/permission.proto\"\x18\n\x16GetTradingStateRequest\"\xae\x01\n\x12TradingStateRecord\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.minara.type.v1.TradingState\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x0bupdate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x1c\n\x14is_installation_wide\x18\x05 \x01(\x08\"U\n\x17GetTradingStateResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\"X\n\x12HaltTradingRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x19\n\x11\x63\x61ncel_protection\x18\x02 \x01(\x08\x12\x17\n\x0f\x63lose_positions\x18\x03 \x01(\x08\"\xa8\x01\n\x13HaltTradingResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\x12\x1b\n\x13rejected_action_ids\x18\x02 \x03(\t\x12\x1c\n\x14unsettled_action_ids\x18\x03 \x03(\t\x12\x1a\n\x12\x63losing_action_ids\x18\x04 \x03(\t\"$\n\x14ResumeTradingRequest\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\"S\n\x15ResumeTradingResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\"W\n\x16RunManualActionRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"F\n\x17RunManualActionResponse\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.minara.agent.v1.ToolResult\"W\n\x17ResolveOperationRequest\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x14\n\x0cwas_executed\x18\x02 \x01(\x08\x12\x10\n\x08\x65vidence\x18\x03 \x01(\t\"R\n\x18ResolveOperationResponse\x12\x36\n\x0epending_action\x18\x01 \x01(\x0b\x32\x1e.minara.agent.v1.PendingAction\"\x13\n\x11\x41\x64optBooksRequest\"P\n\x12\x41\x64optBooksResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord2\xb0\x05\n\x15TradingControlService\x12s\n\x0fGetTradingState\x12\'.minara.tools.v1.GetTradingStateRequest\x1a(.minara.tools.v1.GetTradingStateResponse\"\r\x90\x02\x01\xaa\xd4\x18\x06\n\x02\x02\x06\x10\x01\x12\x66\n\x0bHaltTrading\x12#.minara.tools.v1.HaltTradingRequest\x1a$.minara.tools.v1.HaltTradingResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x02\x12j\n\rResumeTrading\x12%.minara.tools.v1.ResumeTradingRequest\x1a&.minara.tools.v1.ResumeTradingResponse\"\n\x90\x02\x02\xaa\xd4\x18\x03\n\x01\x04\x12r\n\x0fRunManualAction\x12\'.minara.tools.v1.RunManualActionRequest\x1a(.minara.tools.v1.RunManualActionResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x04\x12u\n\x10ResolveOperation\x12(.minara.tools.v1.ResolveOperationRequest\x1a).minara.tools.v1.ResolveOperationResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x05\x12\x63\n\nAdoptBooks\x12\".minara.tools.v1.AdoptBooksRequest\x1a#.minara.tools.v1.AdoptBooksResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-minara/tools/v1/trading_control_service.proto\x12\x0fminara.tools.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/agent/v1/tool_call.proto\x1a\x1fminara/type/v1/permission.proto\"\x18\n\x16GetTradingStateRequest\"\xae\x01\n\x12TradingStateRecord\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.minara.type.v1.TradingState\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x0bupdate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04\x65tag\x18\x04 \x01(\t\x12\x1c\n\x14is_installation_wide\x18\x05 \x01(\x08\"U\n\x17GetTradingStateResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\"X\n\x12HaltTradingRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x19\n\x11\x63\x61ncel_protection\x18\x02 \x01(\x08\x12\x17\n\x0f\x63lose_positions\x18\x03 \x01(\x08\"\xc1\x01\n\x13HaltTradingResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\x12\x1b\n\x13rejected_action_ids\x18\x02 \x03(\t\x12\x1c\n\x14unsettled_action_ids\x18\x03 \x03(\t\x12\x1a\n\x12\x63losing_action_ids\x18\x04 \x03(\t\x12\x17\n\x0f\x63losing_problem\x18\x05 \x01(\t\"$\n\x14ResumeTradingRequest\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\"S\n\x15ResumeTradingResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord\"W\n\x16RunManualActionRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"F\n\x17RunManualActionResponse\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.minara.agent.v1.ToolResult\"W\n\x17ResolveOperationRequest\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x14\n\x0cwas_executed\x18\x02 \x01(\x08\x12\x10\n\x08\x65vidence\x18\x03 \x01(\t\"R\n\x18ResolveOperationResponse\x12\x36\n\x0epending_action\x18\x01 \x01(\x0b\x32\x1e.minara.agent.v1.PendingAction\"\x13\n\x11\x41\x64optBooksRequest\"P\n\x12\x41\x64optBooksResponse\x12:\n\rtrading_state\x18\x01 \x01(\x0b\x32#.minara.tools.v1.TradingStateRecord2\xb0\x05\n\x15TradingControlService\x12s\n\x0fGetTradingState\x12\'.minara.tools.v1.GetTradingStateRequest\x1a(.minara.tools.v1.GetTradingStateResponse\"\r\x90\x02\x01\xaa\xd4\x18\x06\n\x02\x02\x06\x10\x01\x12\x66\n\x0bHaltTrading\x12#.minara.tools.v1.HaltTradingRequest\x1a$.minara.tools.v1.HaltTradingResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x02\x12j\n\rResumeTrading\x12%.minara.tools.v1.ResumeTradingRequest\x1a&.minara.tools.v1.ResumeTradingResponse\"\n\x90\x02\x02\xaa\xd4\x18\x03\n\x01\x04\x12r\n\x0fRunManualAction\x12\'.minara.tools.v1.RunManualActionRequest\x1a(.minara.tools.v1.RunManualActionResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x04\x12u\n\x10ResolveOperation\x12(.minara.tools.v1.ResolveOperationRequest\x1a).minara.tools.v1.ResolveOperationResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x05\x12\x63\n\nAdoptBooks\x12\".minara.tools.v1.AdoptBooksRequest\x1a#.minara.tools.v1.AdoptBooksResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -56,23 +56,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HALTTRADINGREQUEST']._serialized_start=493
   _globals['_HALTTRADINGREQUEST']._serialized_end=581
   _globals['_HALTTRADINGRESPONSE']._serialized_start=584
-  _globals['_HALTTRADINGRESPONSE']._serialized_end=752
-  _globals['_RESUMETRADINGREQUEST']._serialized_start=754
-  _globals['_RESUMETRADINGREQUEST']._serialized_end=790
-  _globals['_RESUMETRADINGRESPONSE']._serialized_start=792
-  _globals['_RESUMETRADINGRESPONSE']._serialized_end=875
-  _globals['_RUNMANUALACTIONREQUEST']._serialized_start=877
-  _globals['_RUNMANUALACTIONREQUEST']._serialized_end=964
-  _globals['_RUNMANUALACTIONRESPONSE']._serialized_start=966
-  _globals['_RUNMANUALACTIONRESPONSE']._serialized_end=1036
-  _globals['_RESOLVEOPERATIONREQUEST']._serialized_start=1038
-  _globals['_RESOLVEOPERATIONREQUEST']._serialized_end=1125
-  _globals['_RESOLVEOPERATIONRESPONSE']._serialized_start=1127
-  _globals['_RESOLVEOPERATIONRESPONSE']._serialized_end=1209
-  _globals['_ADOPTBOOKSREQUEST']._serialized_start=1211
-  _globals['_ADOPTBOOKSREQUEST']._serialized_end=1230
-  _globals['_ADOPTBOOKSRESPONSE']._serialized_start=1232
-  _globals['_ADOPTBOOKSRESPONSE']._serialized_end=1312
-  _globals['_TRADINGCONTROLSERVICE']._serialized_start=1315
-  _globals['_TRADINGCONTROLSERVICE']._serialized_end=2003
+  _globals['_HALTTRADINGRESPONSE']._serialized_end=777
+  _globals['_RESUMETRADINGREQUEST']._serialized_start=779
+  _globals['_RESUMETRADINGREQUEST']._serialized_end=815
+  _globals['_RESUMETRADINGRESPONSE']._serialized_start=817
+  _globals['_RESUMETRADINGRESPONSE']._serialized_end=900
+  _globals['_RUNMANUALACTIONREQUEST']._serialized_start=902
+  _globals['_RUNMANUALACTIONREQUEST']._serialized_end=989
+  _globals['_RUNMANUALACTIONRESPONSE']._serialized_start=991
+  _globals['_RUNMANUALACTIONRESPONSE']._serialized_end=1061
+  _globals['_RESOLVEOPERATIONREQUEST']._serialized_start=1063
+  _globals['_RESOLVEOPERATIONREQUEST']._serialized_end=1150
+  _globals['_RESOLVEOPERATIONRESPONSE']._serialized_start=1152
+  _globals['_RESOLVEOPERATIONRESPONSE']._serialized_end=1234
+  _globals['_ADOPTBOOKSREQUEST']._serialized_start=1236
+  _globals['_ADOPTBOOKSREQUEST']._serialized_end=1255
+  _globals['_ADOPTBOOKSRESPONSE']._serialized_start=1257
+  _globals['_ADOPTBOOKSRESPONSE']._serialized_end=1337
+  _globals['_TRADINGCONTROLSERVICE']._serialized_start=1340
+  _globals['_TRADINGCONTROLSERVICE']._serialized_end=2028
 # @@protoc_insertion_point(module_scope)

@@ -143,6 +143,9 @@ class HaltTradingResponse(_message.Message):
     REJECTED_ACTION_IDS_FIELD_NUMBER: _builtins.int
     UNSETTLED_ACTION_IDS_FIELD_NUMBER: _builtins.int
     CLOSING_ACTION_IDS_FIELD_NUMBER: _builtins.int
+    CLOSING_PROBLEM_FIELD_NUMBER: _builtins.int
+    closing_problem: _builtins.str
+    """Why there are none though they were asked for; empty otherwise."""
     @_builtins.property
     def trading_state(self) -> Global___TradingStateRecord:
         """What holds now."""
@@ -166,10 +169,11 @@ class HaltTradingResponse(_message.Message):
         rejected_action_ids: _abc.Iterable[_builtins.str] | None = ...,
         unsettled_action_ids: _abc.Iterable[_builtins.str] | None = ...,
         closing_action_ids: _abc.Iterable[_builtins.str] | None = ...,
+        closing_problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["trading_state", b"trading_state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing_action_ids", b"closing_action_ids", "rejected_action_ids", b"rejected_action_ids", "trading_state", b"trading_state", "unsettled_action_ids", b"unsettled_action_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing_action_ids", b"closing_action_ids", "closing_problem", b"closing_problem", "rejected_action_ids", b"rejected_action_ids", "trading_state", b"trading_state", "unsettled_action_ids", b"unsettled_action_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

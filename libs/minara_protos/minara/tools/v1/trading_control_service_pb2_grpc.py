@@ -118,7 +118,8 @@ class TradingControlServiceServicer:
 
     def AdoptBooks(self, request, context):
         """A person has looked at books that were restored or copied and wants to go on with them: ends the
-        halt of the installation that such books start with. Harmless otherwise.
+        halt of the installation that such books start with. Also starts anew from a clock that was
+        ahead and is right now. Harmless otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -59,7 +59,8 @@ class TradingControlServiceStub:
     """
     AdoptBooks: _grpc.UnaryUnaryMultiCallable[_trading_control_service_pb2.AdoptBooksRequest, _trading_control_service_pb2.AdoptBooksResponse]
     """A person has looked at books that were restored or copied and wants to go on with them: ends the
-    halt of the installation that such books start with. Harmless otherwise.
+    halt of the installation that such books start with. Also starts anew from a clock that was
+    ahead and is right now. Harmless otherwise.
     """
 
 @_typing.type_check_only
@@ -93,7 +94,8 @@ class TradingControlServiceAsyncStub(TradingControlServiceStub):
     """
     AdoptBooks: _aio.UnaryUnaryMultiCallable[_trading_control_service_pb2.AdoptBooksRequest, _trading_control_service_pb2.AdoptBooksResponse]  # type: ignore[assignment]
     """A person has looked at books that were restored or copied and wants to go on with them: ends the
-    halt of the installation that such books start with. Harmless otherwise.
+    halt of the installation that such books start with. Also starts anew from a clock that was
+    ahead and is right now. Harmless otherwise.
     """
 
 class TradingControlServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -160,7 +162,8 @@ class TradingControlServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trading_control_service_pb2.AdoptBooksResponse, _abc.Awaitable[_trading_control_service_pb2.AdoptBooksResponse]]:
         """A person has looked at books that were restored or copied and wants to go on with them: ends the
-        halt of the installation that such books start with. Harmless otherwise.
+        halt of the installation that such books start with. Also starts anew from a clock that was
+        ahead and is right now. Harmless otherwise.
         """
 
 def add_TradingControlServiceServicer_to_server(servicer: TradingControlServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -97,7 +97,8 @@ def cancel_order(venue: Venue, clock: Clock) -> ToolEntry:
 
 
 def _reference(order_id: str) -> str:
-    return order_id.replace("-", "").lower()
+    # Nothing is left of "----": such a reference would name every order.
+    return order_id.replace("-", "").lower() or order_id
 
 
 def _named(arguments: CancelOrderArguments) -> NamedMove:

@@ -1,0 +1,65 @@
+"""What the venue ended, or lost, while nobody looked."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from minara_core.actions import ActionState, MoveKind
+from minara_core.ids import PendingActionId, RandomIds, ToolCallId
+from minara_tools.app.execute_move import CONFIRM_HELD
+from minara_tools.main import VERSIONS
+from support.databases import Databases
+from support.grants import an_installation
+from support.tools.scene import KillAt, Killed, Scene, parked_alone, rests
+
+
+@pytest.fixture
+async def scene(databases: Databases, tmp_path: Path) -> Scene:
+    return Scene(databases, await databases.url(VERSIONS), tmp_path, an_installation())
+
+
+async def test_a_held_cancel_whose_order_ended_meanwhile_is_void_and_stops_nobody(
+    scene: Scene,
+) -> None:
+    action = await scene.pending()
+    process = await scene.process()
+    await process.confirm(action)
+    ended = next(iter(scene.venue.orders))
+    cancel = replace(
+        action,
+        pending_action_id=PendingActionId(RandomIds().new()),
+        tool_call_id=ToolCallId("1.9"),
+        order=replace(action.order, kind=MoveKind.CANCEL, cancels=ended),
+    )
+    await process.money.actions.park(
+        action.user_id, scene.clock.now(), lambda _: parked_alone(cancel)
+    )
+    dying = await scene.process("first", failpoint=KillAt(CONFIRM_HELD))
+    with pytest.raises(Killed):
+        await dying.confirm(cancel)
+    living = await scene.process("second")
+    await living.settle()
+    assert (await living.stored(cancel)).state is ActionState.VOIDED
+
+
+async def test_an_order_that_the_venue_took_and_lost_is_doubted_and_never_void(
+    scene: Scene,
+) -> None:
+    action = await scene.pending()
+    process = await scene.process()
+    scene.venue.answer = rests
+    await process.confirm(action)
+    client_id = scene.venue.sent[0]
+    scene.venue.forget(action.order.account, client_id)
+    await process.prove_absence()
+    await process.prove_absence()
+    doubted = await process.stored(action)
+    assert doubted.state is ActionState.UNCERTAIN
+    scene.clock.advance(timedelta(hours=24))
+    settled = await process.money.books.resolve(
+        action.user_id, action.pending_action_id, was_executed=False, evidence="asked them"
+    )
+    assert settled.state is ActionState.VOIDED
+    assert await process.faults() == ()
