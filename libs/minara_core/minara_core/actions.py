@@ -180,7 +180,7 @@ class ActionOutcome:
 class PendingAction:
     """A tool call parked for a person. `solicited` is false when no message of theirs asked for it;
     `read_sources` then says what the turn had read. `arguments_json` is the RFC 8785 JSON of the
-    call's validated arguments without `intent`."""
+    call's validated arguments without `intent`, `origin` how its turn came about."""
 
     pending_action_id: PendingActionId
     user_id: UserId
@@ -195,6 +195,7 @@ class PendingAction:
     create_time: datetime
     expire_time: datetime
     arguments_json: str = ""
+    origin: str = ""
     solicited: bool = False
     possible_duplicate: bool = False
     read_sources: tuple[str, ...] = ()

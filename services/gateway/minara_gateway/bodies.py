@@ -67,13 +67,15 @@ class HaltBody(Body):
 
 class OrderBody(Body):
     """`POST /v1/orders`: a purchase or a sale, at the market or, with `limit_price`, resting.
-    `amount_unit` is "quote" (money), "base" (quantity) or, for a sale at the market, "all"."""
+    `amount_unit` is "quote" (money), "base" (quantity) or, for a sale at the market, "all";
+    `bound_percent` is how far the price of such a sale may fall below the preview's."""
 
     side: Literal["buy", "sell"]
     symbol: Annotated[str, Field(max_length=20, pattern=r"^[A-Za-z0-9/-]+$")]
     amount: Annotated[str, Field(max_length=42, pattern=AMOUNT_PATTERN)] | None = None
     amount_unit: Literal["quote", "base", "all"]
     limit_price: Annotated[str, Field(max_length=42, pattern=AMOUNT_PATTERN)] | None = None
+    bound_percent: Literal["1", "3", "10"] = "1"
 
     @property
     def sentence(self) -> str:
@@ -92,7 +94,10 @@ class OrderBody(Body):
         if self.amount is not None:
             fields["amount"] = self.amount
         if self.limit_price is None:
-            return f"{self.side}_token", fields
+            is_wide = self.bound_percent != "1"
+            return f"{self.side}_token", fields | (
+                {"bound_percent": self.bound_percent} if is_wide else {}
+            )
         return "place_limit_order", fields | {"side": self.side, "limit_price": self.limit_price}
 
 

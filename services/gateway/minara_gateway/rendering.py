@@ -22,6 +22,7 @@ from minara_gateway.outside import in_full, outside, outside_line
 
 LANGUAGES = ("en", "zh-Hant", "zh-Hans", "ko")
 _HUNDRED = Decimal(100)
+_WIDEST_BOUND = Decimal("0.1")
 _UNDECIDED = frozenset({ActionState.PENDING, ActionState.CONFIRMED, ActionState.EXECUTING})
 
 
@@ -97,7 +98,8 @@ def _told_of(action: PendingAction) -> list[str]:
             first = f"{side}_limit"
             return [first, "venue", "price_limit", "value", "receipt", "fee", "source"]
         case MoveKind.TRADE:
-            return [side, "venue", "price", "value", "receipt", "fee", "impact", "source"]
+            wider = ["wider"] if _has_wider_bound(action) else []
+            return [side, "venue", "price", *wider, "value", "receipt", "fee", "impact", "source"]
         case MoveKind.CANCEL:
             return [f"cancel_{side}", "venue"]
         case MoveKind.TRANSFER:
@@ -105,6 +107,11 @@ def _told_of(action: PendingAction) -> list[str]:
         case MoveKind.WITHDRAWAL:
             memo = "memo" if order.memo else "no_memo"
             return ["withdrawal", "from", "recipient", memo, "value", "fee"]
+
+
+def _has_wider_bound(action: PendingAction) -> bool:
+    """Whether a person in a hurry may ask for the same sale with a wider bound (safety.md §3)."""
+    return action.order.side is Side.SELL and action.preview.slippage_bound < _WIDEST_BOUND
 
 
 def is_in_chat(action: PendingAction) -> bool:

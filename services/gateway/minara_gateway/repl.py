@@ -269,7 +269,9 @@ class Repl:
         if not symbol:
             self._console.print("say which: /close ETH; /stop everything closes all", style="red")
             return
+        symbol, _, bound = symbol.partition(" ")
         body = {"side": "sell", "symbol": symbol, "amount_unit": "all"}
+        body |= {"bound_percent": bound.strip(" %")} if bound else {}
         self._show_lines(describe_answer(await self._client.call("POST", "/v1/orders", body)))
 
     async def _do_withdraw(self, _: str) -> None:

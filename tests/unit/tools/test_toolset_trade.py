@@ -173,6 +173,17 @@ async def test_a_purchase_that_moves_the_price_too_far_is_refused_and_a_sale_is_
     assert "holds 1 ETH at most" in failed.message
 
 
+@pytest.mark.parametrize(("percent", "limit"), [("1", "2475"), ("3", "2425"), ("10", "2250")])
+async def test_a_sale_takes_the_bound_that_a_person_chose(percent: str, limit: str) -> None:
+    clock = FixedClock()
+    market = FakeMarket(clock)
+    venue = FakeVenue(market, clock, {"ETH": Decimal(1)})
+    text = words('"1"', "base")[:-1] + f', "bound_percent": "{percent}"}}'
+    quotation = await Desk().quote(sell_token(venue, market), text)
+    assert quotation.order.limit_price == Decimal(limit)
+    assert quotation.preview.slippage_bound == Decimal(percent) / 100
+
+
 async def test_a_sale_larger_than_the_book_sells_what_the_book_holds_and_says_so() -> None:
     clock = FixedClock()
     market = FakeMarket(clock)

@@ -162,6 +162,7 @@ def insert_action(connection: sa.Connection, action: PendingAction) -> None:
             "outcome_json": _outcome_text(action),
             "told_turn_id": "",
             "arguments_json": action.arguments_json,
+            "origin": action.origin,
             "create_time": action.create_time,
             "expire_time": action.expire_time,
             "update_time": action.create_time,
@@ -242,4 +243,5 @@ def _action(row: Any, sources: tuple[str, ...]) -> PendingAction:
         read_sources=sources,
         outcome=outcome_from_json(read_json(outcome)) if outcome else None,
         arguments_json=row["arguments_json"],
+        origin=row["origin"],
     )

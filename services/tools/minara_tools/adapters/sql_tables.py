@@ -79,6 +79,7 @@ PENDING_ACTIONS = sa.Table(
     sa.Column("outcome_json", sa.Text, nullable=False),
     sa.Column("told_turn_id", sa.Text, nullable=False),
     sa.Column("arguments_json", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text, nullable=False),
     sa.Column("create_time", UtcTime, nullable=False),
     sa.Column("expire_time", UtcTime, nullable=False),
     sa.Column("update_time", UtcTime, nullable=False),

@@ -54,6 +54,7 @@ class MovePreview:
             turn_id=context.turn_id,
             tool_call_id=context.tool_call_id,
             tool_name=call.entry.name,
+            origin=context.origin.value,
             state=ActionState.PENDING,
             order=quotation.order,
             preview=quotation.preview,

@@ -131,6 +131,7 @@ def action_record(
         turn_id=action.turn_id,
         session_id=action.session_id,
         trace_id=trace_id,
+        origin=action.origin,
         payload_json=dump_json(payload),
     )
 
@@ -147,7 +148,7 @@ def action_event(action: PendingAction, tier: int, *, now: datetime, trace_id: s
         event=action.state.value,
         reason=action.outcome.reason if action.outcome else "",
         pending_action_id=action.pending_action_id,
-        origin="",
+        origin=action.origin,
         trace_id=trace_id,
         time=now,
     )

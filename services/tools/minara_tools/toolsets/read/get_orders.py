@@ -22,6 +22,10 @@ class GetOrdersArguments(BaseModel):
     ] = 10
 
 
+MOST_SHOWN = 60
+"""The newest open orders that one answer holds; their count is told in full."""
+
+
 def get_orders(venue: Venue, reads: FundReads) -> ToolEntry:
     """The tool `get_orders`."""
 
@@ -35,7 +39,8 @@ def get_orders(venue: Venue, reads: FundReads) -> ToolEntry:
         return {
             "mode": venue.mode.value,
             "venue": venue.name,
-            "open_orders": [_resting(one) for one in resting],
+            "open_order_count": len(resting),
+            "open_orders": [_resting(one) for one in resting[-MOST_SHOWN:]],
             "recent_moves": [_move(one) for one in latest],
         }
 

@@ -20,7 +20,7 @@ from minara_core.money import Rounding, add, divide, multiply, quantize, subtrac
 from minara_tools.app.ports import MarketData, Venue
 from minara_tools.domain.assets import is_off_peg, is_stablecoin, usd_price
 from minara_tools.domain.registry import Quotation
-from minara_tools.domain.stage_slippage import slippage_bound
+from minara_tools.domain.stage_slippage import EXIT_BOUND, slippage_bound
 from minara_tools.domain.venue_terms import InstrumentRules, VenueQuote
 from minara_tools.domain.warning_codes import WarningCode
 from minara_tools.toolsets.figures import usd_value
@@ -68,9 +68,10 @@ def buy_bounds(rules: InstrumentRules, quote: VenueQuote, money: Decimal | None)
     )
 
 
-def sell_bounds(rules: InstrumentRules, quote: VenueQuote) -> Bounds:
-    """The bounds of a sale: it gives the quantity, no more."""
-    worst = multiply(quote.average_price, subtract(_ONE, slippage_bound(rules.base, Side.SELL)))
+def sell_bounds(rules: InstrumentRules, quote: VenueQuote, bound: Decimal = EXIT_BOUND) -> Bounds:
+    """The bounds of a sale: it gives the quantity, no more, and takes no price that is worse than
+    the quoted one by more than `bound`, a fraction."""
+    worst = multiply(quote.average_price, subtract(_ONE, bound))
     limit = quantize(worst, rules.price_increment, Rounding.UP)
     step = money_step(rules.quote)
     turnover = quantize(multiply(quote.quantity, limit), step, Rounding.DOWN)
@@ -150,20 +151,23 @@ async def quotation(
     bounds: Bounds,
     *,
     is_part: bool = False,
+    bound: Decimal | None = None,
 ) -> Quotation:
     """The complete order at the market and its preview; `is_part` when the book holds less than
-    was asked for."""
+    was asked for, `bound` when its bounds are not those of its side and kind."""
     order = trade_order(venue, account, rules, quote, bounds, quantity=quote.quantity, rests=False)
-    preview = await _preview(market, rules, quote)
+    usual = slippage_bound(rules.base, quote.side)
+    preview = await _preview(market, rules, quote, usual if bound is None else bound)
     if is_part:
         preview = replace(preview, warnings=(*preview.warnings, WarningCode.BOOK_TOO_THIN))
     return Quotation(order=order, preview=preview)
 
 
-async def _preview(market: MarketData, rules: InstrumentRules, quote: VenueQuote) -> ActionPreview:
+async def _preview(
+    market: MarketData, rules: InstrumentRules, quote: VenueQuote, bound: Decimal
+) -> ActionPreview:
     (dollar,) = await market.prices((rules.quote,))
     traded = multiply(quote.quantity, quote.average_price)
-    bound = slippage_bound(rules.base, quote.side)
     warnings: list[str] = []
     if is_off_peg(rules.quote, dollar.price):
         warnings.append(WarningCode.STABLECOIN_OFF_PEG.about(rules.quote))

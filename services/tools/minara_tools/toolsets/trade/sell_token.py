@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from minara_core.actions import Side
 from minara_core.lexicon_terms import Direction
-from minara_core.money import Rounding, parse_amount, quantize
+from minara_core.money import Rounding, divide, parse_amount, quantize
 from minara_core.taxonomy import PermissionTier
 from minara_tools.app.ports import MarketData, Venue
 from minara_tools.domain.arguments import AmountText
@@ -47,6 +47,15 @@ class SellTokenArguments(BaseModel):
             )
         ),
     ]
+    bound_percent: Annotated[
+        Literal["1", "3", "10"],
+        Field(
+            description=(
+                "How far the price may fall below the preview's, in percent. Wider than 1 only "
+                "when the person asks for it."
+            )
+        ),
+    ] = "1"
     intent: IntentText
 
     @model_validator(mode="after")
@@ -64,13 +73,15 @@ def sell_token(venue: Venue, market: MarketData) -> ToolEntry:
         account = await venue.account(context.user_id)
         wanted = await _wanted(venue, account, rules, arguments)
         offer = await _offer(venue, rules, arguments, wanted)
+        bound = divide(Decimal(arguments.bound_percent), Decimal(100))
         return await quotation(
             venue,
             market,
             account,
             rules,
             offer,
-            sell_bounds(rules, offer),
+            sell_bounds(rules, offer, bound),
+            bound=bound,
             is_part=offer.quantity < quantize(wanted, rules.quantity_increment, Rounding.DOWN),
         )
 

@@ -78,6 +78,7 @@ def upgrade() -> None:
         sa.Column("outcome_json", sa.Text, nullable=False),
         sa.Column("told_turn_id", sa.Text, nullable=False),
         sa.Column("arguments_json", sa.Text, nullable=False),
+        sa.Column("origin", sa.Text, nullable=False),
         sa.Column("create_time", _TIME, nullable=False),
         sa.Column("expire_time", _TIME, nullable=False),
         sa.Column("update_time", _TIME, nullable=False),
