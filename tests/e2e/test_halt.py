@@ -33,6 +33,25 @@ async def test_a_halt_stops_what_waits_and_what_comes(tmp_path: Path) -> None:
         assert not minara.rows("paper", "SELECT * FROM paper_orders")
 
 
+async def test_a_stop_needs_no_body_and_decisions_name_their_trace_and_origin(
+    tmp_path: Path,
+) -> None:
+    async with a_minara(tmp_path / "data") as minara:
+        action = named(await minara.say("buy $50 of ETH"), "approval_requested")[0]["action"]
+        path = f"/v1/approvals/{action['pending_action_id']}:confirm"
+        await minara.client.call("POST", path, {"action_hash": action["action_hash"]})
+        halted = await minara.client.call("POST", "/v1/trading:halt")
+        assert halted["trading_state"]["state"] == "TRADING_STATE_HALTED"
+        decided = minara.rows(
+            "tools",
+            "SELECT trace_id, origin FROM audit_records WHERE kind IN ('decision', 'fund_move')",
+        )
+        assert len(decided) == 2
+        assert all(len(row["trace_id"]) == 32 and row["origin"] == "http" for row in decided), (
+            decided
+        )
+
+
 async def test_a_file_halts_the_installation_with_every_service_dead(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     data_dir.mkdir(mode=0o700)

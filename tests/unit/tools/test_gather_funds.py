@@ -1,6 +1,7 @@
 """Books and a venue's snapshot become the one value that all stages judge by."""
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from minara_tools.app.fund_ledger import LedgerStanding
 from minara_tools.app.gather_funds import VenueSnapshot, context_of
 from minara_tools.domain import operations
 from minara_tools.domain.limits import STANDARD
-from minara_tools.domain.operations import Operation
+from minara_tools.domain.operations import Operation, OperationEnd, OperationState
 from minara_tools.domain.trading import TradingStanding
 from support.actions import NOW, an_order
 from support.tools.operations import an_operation, held, sent
@@ -69,3 +70,12 @@ def test_an_uncertain_move_of_another_kind_brings_the_least(kind: MoveKind) -> N
         min_receipt_asset="USDC",
     )
     assert context_of(standing(move), SNAPSHOT).uncertain[0].brings == {"USDC": Decimal(49)}
+
+
+def test_an_order_that_still_rests_counts_against_the_cap_however_old_it_is() -> None:
+    old = replace(sent(held(an_operation())), create_time=NOW - timedelta(days=3))
+    resting = operations.moved(old, OperationState.OPEN, NOW)
+    ended = replace(resting, state=OperationState.CLOSED, end=OperationEnd.FILLED)
+    assert context_of(standing(resting), SNAPSHOT).moved_usd == 50
+    assert context_of(standing(resting), SNAPSHOT).open_orders == 1
+    assert context_of(standing(ended), SNAPSHOT).moved_usd == 0

@@ -272,3 +272,14 @@ def test_a_market_orders_least_value_is_measured_at_the_market() -> None:
         exposure,
         given(resting, a_fund_context(held, listings=rules)),
     )
+
+
+def test_an_exit_does_not_compete_with_previews_that_only_wait() -> None:
+    funds = a_fund_context(funds_of("ETH", "0.02"), pending_spends={"ETH": Decimal("0.02")})
+    exposure(given(a_trade(SELL), funds))
+
+
+def test_no_more_than_a_hundred_orders_rest_and_a_sale_at_the_market_still_passes() -> None:
+    funds = a_fund_context(funds_of("USDC", "100"), funds_of("ETH", "1"), open_orders=100)
+    denied(DenialReason.RATE_LIMITED, exposure, given(a_limit_order(price="2500"), funds))
+    exposure(given(a_trade(SELL), funds))

@@ -119,6 +119,15 @@ def test_a_chain_that_needs_a_memo_gets_one() -> None:
     assert token_safety(given(told)) == ("RECIPIENT_NEW",)
 
 
+@pytest.mark.parametrize("memo", ["42", "a\x1b[2J"])
+def test_a_chain_without_memos_takes_none_so_that_none_hides_a_young_entry(memo: str) -> None:
+    young = an_entry(EVM_ADDRESS, create_time=NOW)
+    funds = a_fund_context(addresses=(young,))
+    denied(DenialReason.ADDRESS_NOT_USABLE, token_safety, given(a_withdrawal(EVM_ADDRESS), funds))
+    order = a_withdrawal(EVM_ADDRESS, memo=memo)
+    denied(DenialReason.ADDRESS_INVALID, token_safety, given(order, funds))
+
+
 @pytest.mark.parametrize("entered", [EVM_ADDRESS, EVM_ADDRESS.lower()])
 def test_a_known_recipient_is_usable_after_a_day(entered: str) -> None:
     young = an_entry(entered, create_time=NOW - timedelta(hours=24) + timedelta(seconds=1))
