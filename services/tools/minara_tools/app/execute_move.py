@@ -148,8 +148,8 @@ class MoveExecution:
         fails here, recovery does later."""
         parts = self._parts
         try:
-            for operation in await parts.ledger.unsettled(parts.venue.name):
-                if (operation.user_id, operation.client_order_id) != (user_id, cancel.cancels):
+            for operation in await parts.ledger.unsettled(parts.venue.name, user_id):
+                if operation.client_order_id != cancel.cancels:
                     continue
                 since = (operation.sent_time or operation.create_time) - LOOK_BACK
                 target = await parts.venue.find_order(cancel.account, cancel.cancels)

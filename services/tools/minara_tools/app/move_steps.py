@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from minara_core.actions import ActionState, MoveKind, PendingAction, PlacedOrder, PlacedState
 from minara_core.audit import AuditKind, AuditRecord
-from minara_core.errors import NotReady
+from minara_core.errors import Conflict, NotReady
 from minara_core.ids import UserId
 from minara_core.reasons import DenialReason, ErrorReason
-from minara_core.taxonomy import PermissionTier
+from minara_core.taxonomy import PermissionTier, TradingState
 from minara_core.tooling import dump_json
 from minara_tools.app.fund_ledger import LockedMove, MoneyChange, MoneyStep
 from minara_tools.app.gather_funds import VenueSnapshot, context_of
@@ -102,7 +102,10 @@ class MoveSteps:
             if operation is None or not is_ours:
                 return MoneyChange()
             if exits.forbids(move.standing.trading.state, move.action.order):
-                return self._void(move, operation, DenialReason.TRADING_HALTED, "trading stopped")
+                is_halted = move.standing.trading.state is TradingState.HALTED
+                halted, reducing = DenialReason.TRADING_HALTED, DenialReason.TRADING_REDUCING
+                reason = halted if is_halted else reducing
+                return self._void(move, operation, reason, "trading stopped: nothing was sent")
             sent = operations.sent(
                 operation, sign_time=request.sign_time, not_after=request.not_after, now=now
             )
@@ -213,7 +216,8 @@ class MoveSteps:
         return step
 
     def resolve(self, *, was_executed: bool, evidence: str) -> MoneyStep:
-        """A person settles what nobody knows; NotReady (OPERATION_NOT_STUCK) before a day."""
+        """A person settles what nobody knows; NotReady (OPERATION_NOT_STUCK) before a day,
+        Conflict when booked facts say otherwise."""
 
         def step(move: LockedMove) -> MoneyChange:
             operation, now = move.operation, move.standing.time
@@ -223,6 +227,11 @@ class MoveSteps:
                 raise NotReady(
                     "this operation is not stuck: the venue is still being asked",
                     reason=ErrorReason.OPERATION_NOT_STUCK,
+                )
+            if operation.filled_quantity and not was_executed:
+                raise Conflict(
+                    "the venue's own facts say that it was executed, at least in part",
+                    reason=ErrorReason.CONFIRMATION_MISMATCH,
                 )
             after = operations.resolved(operation, was_executed=was_executed, now=now)
             action = approvals.resolved(move.action, was_executed, evidence, now)

@@ -80,11 +80,11 @@ TRANSITIONS: Mapping[ActionState, frozenset[ActionState]] = MappingProxyType(
         ActionState.UNCERTAIN: frozenset(
             {ActionState.UNCERTAIN, ActionState.DONE, ActionState.FAILED, ActionState.VOIDED}
         ),
-        ActionState.DONE: frozenset({ActionState.DONE, ActionState.UNCERTAIN}),
+        ActionState.DONE: frozenset({ActionState.DONE, ActionState.FAILED, ActionState.UNCERTAIN}),
     }
 )
 """PENDING goes through CONFIRMED and on in one transaction. DONE moves on when a resting order
-fills, ends, or is lost by the venue."""
+fills, ends, is rejected after all, or is lost by the venue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

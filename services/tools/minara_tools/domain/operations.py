@@ -242,7 +242,7 @@ def absent(operation: Operation, now: datetime) -> Operation:
     """One more look that found nothing at the venue: not by id, not among open or closed orders,
     not among facts. Only looks after the request is over count, not two in one moment, and none for
     what the venue has had."""
-    if operation.venue_order_id:
+    if operation.venue_order_id or operation.filled_quantity:
         return operation  # it was seen once: that it is gone does not tell how it ended
     last = operation.last_poll_time
     is_early = last is not None and now - last < POLL_AT_LEAST_EVERY
