@@ -25,9 +25,11 @@ from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.tools.v1 import tool_service_pb2_grpc
 from minara_core import errors
 from minara_runtime import telemetry
+from minara_runtime.addresses import peer_target
 from minara_runtime.channels import connect, service_config
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.server import run_until_signal, serve
+from minara_runtime.server import ServingHandle, run_until_signal, serve
+from minara_runtime.service import Service
 from minara_runtime.tls import Tls
 from support.channels import a_service
 from support.echo import SERVICE, EchoServicer, EchoStub, echo
@@ -57,17 +59,76 @@ async def test_health_answers_without_a_grant_for_each_service_by_name() -> None
 
 async def test_health_follows_readiness() -> None:
     is_ready = False
-    service = replace(a_service(EchoServicer().register), is_ready=lambda: is_ready)
+
+    async def readiness() -> bool:
+        return is_ready
+
+    service = replace(a_service(EchoServicer().register), is_ready=readiness)
     handle = await serve(service, "127.0.0.1:0", interceptors=(), grace_seconds=0.0)
-    async with connect(f"127.0.0.1:{handle.port}", peer="echo") as channel:
+    async with (
+        grpc.aio.insecure_channel(f"127.0.0.1:{handle.port}") as channel,
+        connect(f"127.0.0.1:{handle.port}", peer="echo") as caller,
+    ):
         assert await health_of(channel) == NOT_SERVING
+        with pytest.raises(errors.Unavailable):
+            await EchoStub(caller).say(echo(), timeout=5)
         is_ready = True
 
         async def serves() -> bool:
             return await health_of(channel) == SERVING
 
         await eventually(serves)
+
+        async def answers() -> bool:
+            try:
+                return (await EchoStub(caller).say(echo("hello"), timeout=5)).text == "hello"
+            except errors.Unavailable:
+                return False
+
+        await eventually(answers)
     await handle.stop()
+
+
+async def test_calls_go_round_the_replicas_that_serve() -> None:
+    asked: list[int] = []
+    handles: list[ServingHandle] = []
+    is_ready = [True, True, True]
+
+    def replica(number: int) -> Service:
+        async def say(request: Any, context: Any) -> Any:
+            asked.append(number)
+            return echo("done")
+
+        async def readiness() -> bool:
+            return is_ready[number]
+
+        return replace(a_service(EchoServicer(say=say).register), is_ready=readiness)
+
+    for number in range(3):
+        handles.append(
+            await serve(replica(number), "127.0.0.1:0", interceptors=(), grace_seconds=0.0)
+        )
+    target = peer_target(",".join(f"127.0.0.1:{handle.port}" for handle in handles))
+    async with connect(target, peer="echo") as channel:
+        stub = EchoStub(channel)
+
+        async def have_all_answered() -> bool:
+            await stub.say(echo(), timeout=5)
+            return set(asked) == {0, 1, 2}
+
+        await eventually(have_all_answered)
+        is_ready[1] = False
+        await handles[2].stop()
+
+        async def is_alone() -> bool:
+            asked.clear()
+            for _ in range(6):
+                await stub.say(echo(), timeout=5)
+            return set(asked) == {0}
+
+        await eventually(is_alone)
+    for handle in handles[:2]:
+        await handle.stop()
 
 
 async def test_reflection_lists_the_services_when_switched_on() -> None:
@@ -152,19 +213,32 @@ async def test_sigterm_ends_a_service_in_good_order() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_only_reads_are_retried() -> None:
+def test_what_may_be_done_twice_is_retried_and_a_decision_is_not() -> None:
     config = json.loads(service_config([tools_pb.DESCRIPTOR, approvals_pb.DESCRIPTOR]))
     (policy,) = config["methodConfig"]
     names = {f"{name['service']}/{name['method']}" for name in policy["name"]}
     assert names == {
         "minara.tools.v1.ToolService/ListTools",
+        "minara.tools.v1.ToolService/OpenTurn",
+        "minara.tools.v1.ToolService/CloseTurn",
+        "minara.tools.v1.ToolService/ExecuteTools",
         "minara.tools.v1.ApprovalService/ListPendingActions",
         "minara.tools.v1.ApprovalService/GetPendingAction",
     }
     assert policy["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]
 
 
-async def test_a_read_is_tried_again_and_a_write_is_not() -> None:
+def test_several_addresses_are_one_target() -> None:
+    assert peer_target("tools:50054") == "tools:50054"
+    assert peer_target("127.0.0.1:1, localhost:2") == "ipv4:127.0.0.1:1,127.0.0.1:2"
+    assert peer_target("[::1]:1,[::1]:2") == "ipv6:[::1]:1,[::1]:2"
+    assert peer_target("dns:///tools:50054") == "dns:///tools:50054"
+    for wrong in ("", "tools", "tools:", ":1", "tools:70000", "::1:5", "a:1,b:2", "127.0.0.1:1,"):
+        with pytest.raises(ValueError, match=r"host:port|address"):
+            peer_target(wrong)
+
+
+async def test_a_call_is_tried_again_only_under_its_contract() -> None:
     calls = {"ListTools": 0, "OpenTurn": 0}
 
     async def list_tools(request: Any, context: Any) -> Any:
@@ -199,6 +273,8 @@ async def test_a_read_is_tried_again_and_a_write_is_not() -> None:
     async with connect(target, peer="tools", contracts=[tools_pb.DESCRIPTOR]) as channel:
         stub = tool_service_pb2_grpc.ToolServiceStub(channel)
         assert (await stub.ListTools(tools_pb.ListToolsRequest())).etag == "third"
+    async with connect(target, peer="tools") as channel:
+        stub = tool_service_pb2_grpc.ToolServiceStub(channel)
         with pytest.raises(errors.Unavailable):
             await stub.OpenTurn(tools_pb.OpenTurnRequest())
     await handle.stop()
@@ -206,12 +282,15 @@ async def test_a_read_is_tried_again_and_a_write_is_not() -> None:
 
 
 async def test_with_tls_only_callers_of_our_authority_get_in() -> None:
-    tls, strangers = a_tls(), a_tls()
+    tls, strangers = a_tls("echo"), a_tls("echo")
     service = a_service(EchoServicer().register)
-    handle = await serve(service, "localhost:0", interceptors=(), tls=tls, grace_seconds=0.0)
-    target = f"localhost:{handle.port}"
+    handle = await serve(service, "127.0.0.1:0", interceptors=(), tls=tls, grace_seconds=0.0)
+    target = peer_target(f"127.0.0.1:{handle.port},127.0.0.1:1")
     async with connect(target, peer="echo", tls=tls) as channel:
         assert (await EchoStub(channel).say(echo("hello"), timeout=5)).text == "hello"
+    async with connect(target, peer="tools", tls=tls) as channel:  # a certificate names its service
+        with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
+            await EchoStub(channel).say(echo("hello"), timeout=1)
     for stranger in (strangers, None):
         async with connect(target, peer="echo", tls=stranger) as channel:
             with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
@@ -219,10 +298,10 @@ async def test_with_tls_only_callers_of_our_authority_get_in() -> None:
     await handle.stop()
 
 
-def a_tls() -> Tls:
-    """A certificate for localhost that is its own authority."""
+def a_tls(service: str) -> Tls:
+    """A certificate for a service that is its own authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, service)])
     begin = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -232,7 +311,7 @@ def a_tls() -> Tls:
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(begin + datetime.timedelta(days=36_500))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(service)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

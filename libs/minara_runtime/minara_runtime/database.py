@@ -35,6 +35,8 @@ class Engine(Protocol):
 
     async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool) -> T: ...
 
+    async def answers(self) -> bool: ...
+
     def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A transaction that no other process can be in at the same time, for migrations."""
         ...
@@ -130,6 +132,10 @@ class Database:
         """Run `fn` on one consistent snapshot; it can write nothing. `brief` and errors as for
         `transaction`."""
         return await self._engine.read(fn, brief=brief)
+
+    async def answers(self) -> bool:
+        """Whether the database can be reached now; a busy one can."""
+        return await self._engine.answers()
 
     async def aclose(self) -> None:
         """Finish what runs, refuse what comes (`SHUTTING_DOWN`), close every connection."""

@@ -124,6 +124,28 @@ def load_or_create(folder: Path, kid_prefix: str) -> KeyPair:
     return pair
 
 
+def own_keys(folder: Path, service: str) -> tuple[KeyPair, ...]:
+    """All keys of a service in its `folder`, made where they are missing; its own one first, and
+    the gateway's confirmation key behind it. Raises SettingsError as `load_or_create`."""
+    return tuple(load_or_create(folder, name) for name in _names_of(service))
+
+
+def publish(folder: Path, to: Path) -> None:
+    """Copy the public keys of `folder`, retired ones too, to where services look that may not see
+    the private ones; what is no longer believed is taken away there."""
+    to.mkdir(parents=True, exist_ok=True)
+    to.chmod(0o755)
+    names = {path.name for path in folder.glob("*.pub")}
+    for name in names:
+        draft = to / f".{name}.{os.getpid()}"
+        draft.write_bytes((folder / name).read_bytes())
+        draft.chmod(0o644)
+        draft.replace(to / name)
+    for path in to.glob("*.pub"):
+        if path.name not in names:
+            path.unlink()
+
+
 def key_id(prefix: str, key: Ed25519PublicKey) -> str:
     """`<prefix>-<fingerprint>`: the first 16 hex digits of the raw key's SHA-256."""
     raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
@@ -169,8 +191,7 @@ def read_public_keys(folder: Path, trusted: Iterable[TrustedIssuer] = ()) -> Pub
     """
     keys = [trusted_key(issuer) for issuer in trusted]
     for service in SERVICES:
-        names = (GATEWAY, CONFIRMATION) if service == GATEWAY else (service,)
-        for name in names:
+        for name in _names_of(service):
             keys += _keys_of(folder / service, name)
     return PublicKeys(keys)
 
@@ -193,6 +214,10 @@ def rotate(folder: Path, kid_prefix: str, *, now: datetime, is_compromised: bool
         public.rename(folder / f"{kid_prefix}.{_RETIRED}{int(now.timestamp())}.pub")
     path.unlink()
     return load_or_create(folder, kid_prefix)
+
+
+def _names_of(service: str) -> tuple[str, ...]:
+    return (GATEWAY, CONFIRMATION) if service == GATEWAY else (service,)
 
 
 def _keys_of(folder: Path, name: str) -> list[BelievedKey]:

@@ -1,5 +1,6 @@
 """PostgreSQL over asyncpg; synchronous functions run through SQLAlchemy's `run_sync`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from minara_core.clock import pause
+from minara_core.errors import Unavailable
 from minara_core.reasons import ErrorReason
 from minara_runtime.database_errors import is_lost_race, translated, unavailable
 
@@ -24,6 +26,7 @@ _SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CONNECT_SECONDS = 5
+_PROBE_SECONDS = 2
 _POOL_WAIT_SECONDS = 10
 _ATTEMPTS = 5
 _FIRST_BACK_OFF_SECONDS = 0.005
@@ -34,14 +37,9 @@ class PostgresEngine:
     """Transactions and snapshots on a pool of connections; made in the loop that uses it."""
 
     def __init__(self, url: sa.URL, *, pool_size: int) -> None:
-        self._engine = create_async_engine(
-            url.set(drivername="postgresql+asyncpg"),
-            isolation_level="READ COMMITTED",
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=_POOL_WAIT_SECONDS,
-            connect_args={"server_settings": dict(_SESSION_SETTINGS), "timeout": _CONNECT_SECONDS},
-        )
+        self._engine = _pooled(url, pool_size)
+        # A connection of its own: a busy pool is no outage.
+        self._probe = _pooled(url, 1)
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ")
         self._snapshots = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -61,6 +59,14 @@ class PostgresEngine:
         with translated():
             return await self._again_after_lost_race(self._snapshots, fn)
 
+    async def answers(self) -> bool:
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS), self._connected(self._probe) as connection:
+                await connection.exec_driver_sql("SELECT 1")
+        except (TimeoutError, OSError, Unavailable, exc.SQLAlchemyError):
+            return False
+        return True
+
     @asynccontextmanager
     async def exclusive(self) -> AsyncGenerator[AsyncConnection]:
         with translated():
@@ -73,6 +79,7 @@ class PostgresEngine:
     async def aclose(self) -> None:
         self._closing = True
         await self._engine.dispose()
+        await self._probe.dispose()
 
     async def _again_after_lost_race(
         self, engine: AsyncEngine, fn: Callable[[sa.Connection], T]
@@ -113,6 +120,17 @@ class PostgresEngine:
             yield connection
         finally:
             await connection.close()
+
+
+def _pooled(url: sa.URL, size: int) -> AsyncEngine:
+    return create_async_engine(
+        url.set(drivername="postgresql+asyncpg"),
+        isolation_level="READ COMMITTED",
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=_POOL_WAIT_SECONDS,
+        connect_args={"server_settings": dict(_SESSION_SETTINGS), "timeout": _CONNECT_SECONDS},
+    )
 
 
 def _is_worth_another_try(error: exc.DBAPIError) -> bool:

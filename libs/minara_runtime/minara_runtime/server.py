@@ -22,8 +22,12 @@ from minara_runtime.tls import Tls
 
 GRACE_SECONDS = 30.0
 READY_CHECK_SECONDS = 1.0
+LEAVING_SECONDS = 1.0
+"""Between saying that we leave and refusing calls: how long callers have to hear it."""
 
-_SHORTEST_PING_MS = 10_000
+_SHORTEST_PING_MS = 5_000
+_LONGEST_CONNECTION_MS = 300_000
+"""Callers then connect anew, and so find replicas that came since; running calls are let end."""
 _STATUS = health_pb.HealthCheckResponse
 
 
@@ -50,7 +54,9 @@ class ServingHandle:
         self._readiness.cancel()
         await asyncio.wait([self._readiness])
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(self._grace_seconds)
+        leaving = min(LEAVING_SECONDS, self._grace_seconds / 2)
+        await pause(leaving)
+        await self._server.stop(self._grace_seconds - leaving)
 
 
 async def serve(
@@ -78,7 +84,7 @@ async def serve(
     port = _bind(server, address, tls)
     # Calls inherit the context the server was started in: it shall be an empty one.
     await asyncio.create_task(server.start(), context=contextvars.Context())
-    await _tell(health, names, is_ready=service.is_ready())
+    await _tell(health, names, is_ready=await service.is_ready())
     readiness = asyncio.create_task(_watch(service, health, names))
     return ServingHandle(server, health, readiness, port=port, grace_seconds=grace_seconds)
 
@@ -126,6 +132,7 @@ def _options() -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", _SHORTEST_PING_MS),
+        ("grpc.max_connection_age_ms", _LONGEST_CONNECTION_MS),
         # Two servers on one port would share its calls by chance.
         ("grpc.so_reuseport", 0),
     ]
@@ -143,7 +150,7 @@ def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
 async def _watch(service: Service, health: HealthServicer, names: Sequence[str]) -> None:
     was_ready: bool | None = None
     while True:
-        is_ready = service.is_ready()
+        is_ready = await service.is_ready()
         if is_ready is not was_ready:
             await _tell(health, names, is_ready=is_ready)
             was_ready = is_ready

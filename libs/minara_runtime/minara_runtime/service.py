@@ -14,7 +14,7 @@ FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 60.0
 
 
-def _always() -> bool:
+async def _always() -> bool:
     return True
 
 
@@ -36,14 +36,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What `build` returns. `aclose` must be safe after a `start` that failed half-way."""
+    """What `build` returns. `aclose` must be safe after a `start` that failed half-way.
+
+    `is_ready`, asked every second, says whether a call may succeed here.
+    """
 
     name: str
     servicers: tuple[Servicer, ...]
     start: Callable[[], Awaitable[None]]
     aclose: Callable[[], Awaitable[None]]
     jobs: tuple[Job, ...] = ()
-    is_ready: Callable[[], bool] = _always
+    is_ready: Callable[[], Awaitable[bool]] = _always
 
 
 @asynccontextmanager

@@ -6,11 +6,19 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic_settings
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from minara_core.errors import InvalidRequest
 from minara_core.taxonomy import Origin
+from minara_runtime.addresses import listening, peer_target
 
 PREFIX = "MINARA_"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -32,8 +40,18 @@ class TrustedIssuer(BaseModel):
     ceiling: Annotated[int, Field(ge=1, le=3)] = 1
 
 
+Address = Annotated[str, AfterValidator(peer_target)]
+"""Where peers find a service, as a gRPC target; `addresses.peer_target` says what it is made of."""
+
+
 class Settings(BaseSettings):
-    """What every service reads; a service adds its own by subclassing."""
+    """What every service reads; a service adds its own by subclassing.
+
+    `listen` is where a service process binds, by default its own address if that is one
+    `host:port`. `database_pool_size` is the most PostgreSQL connections of a process to one
+    database, besides the few for its background. The three TLS files belong together: with them
+    services show and check certificates.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_file=None, frozen=True, extra="ignore", hide_input_in_errors=True
@@ -43,13 +61,21 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_content: bool = False
     otlp_endpoint: str | None = None
+    trace_sample: float = Field(default=1.0, ge=0, le=1)
+    metrics_address: Annotated[str, AfterValidator(listening)] | None = None
     trusted_issuers: tuple[TrustedIssuer, ...] = ()
     audit_webhook: str | None = None
     time_zone: str = "UTC"
-    orchestrator_address: str = "127.0.0.1:50051"
-    workspace_address: str = "127.0.0.1:50052"
-    skills_address: str = "127.0.0.1:50053"
-    tools_address: str = "127.0.0.1:50054"
+    orchestrator_address: Address = "127.0.0.1:50051"
+    workspace_address: Address = "127.0.0.1:50052"
+    skills_address: Address = "127.0.0.1:50053"
+    tools_address: Address = "127.0.0.1:50054"
+    database_pool_size: int = Field(default=5, ge=1, le=100)
+    listen: Annotated[str, AfterValidator(listening)] | None = None
+    grace_seconds: float = Field(default=30.0, ge=0, le=600)
+    tls_certificate: Path | None = None
+    tls_private_key: Path | None = None
+    tls_authority: Path | None = None
 
     @field_validator("data_dir")
     @classmethod
@@ -61,7 +87,7 @@ class Settings(BaseSettings):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("otlp_endpoint", "audit_webhook", mode="before")
+    @field_validator("otlp_endpoint", "audit_webhook", "metrics_address", mode="before")
     @classmethod
     def _unset(cls, value: object) -> object:
         return None if value == "" else value

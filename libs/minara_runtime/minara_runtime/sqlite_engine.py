@@ -88,6 +88,9 @@ class SqliteEngine:
         is_tidying = self._brief_count % _BRIEF_PER_TIDYING == 0
         return self._writer.has_connected and self._writer.is_idle and not is_tidying
 
+    async def answers(self) -> bool:
+        return not self._closing  # a file is always there, or the next statement says why not
+
     @asynccontextmanager
     async def exclusive(self) -> AsyncGenerator[AsyncConnection]:
         self._refuse_when_closing()

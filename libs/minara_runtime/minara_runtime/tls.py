@@ -5,7 +5,7 @@ from pathlib import Path
 
 import grpc
 
-from minara_runtime.settings import SettingsError
+from minara_runtime.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,25 @@ class Tls:
     def channel_credentials(self) -> grpc.ChannelCredentials:
         """Credentials that show our certificate and check the peer's."""
         return grpc.ssl_channel_credentials(self.authority, self.private_key, self.certificate)
+
+
+def tls_of(settings: Settings) -> Tls | None:
+    """What the settings name, None for plaintext. Raises SettingsError when one of the three files
+    is missing or cannot be read."""
+    files = {
+        "MINARA_TLS_CERTIFICATE": settings.tls_certificate,
+        "MINARA_TLS_PRIVATE_KEY": settings.tls_private_key,
+        "MINARA_TLS_AUTHORITY": settings.tls_authority,
+    }
+    missing = [name for name, path in files.items() if path is None]
+    if len(missing) == len(files):
+        return None
+    certificate, private_key, authority = files.values()
+    if certificate is None or private_key is None or authority is None:
+        raise SettingsError(
+            f"{missing[0]}: set all of {', '.join(files)}, or none", metadata={"field": missing[0]}
+        )
+    return read_tls(certificate=certificate, private_key=private_key, authority=authority)
 
 
 def read_tls(*, certificate: Path, private_key: Path, authority: Path) -> Tls:

@@ -18,7 +18,14 @@ from minara_core.reasons import ErrorReason, error_reason
 from minara_core.taxonomy import Origin, Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ChatBody, PromptBody
-from minara_gateway.sse import HEARTBEAT, HEARTBEAT_SECONDS, OPENING, frame, last_event_id
+from minara_gateway.sse import (
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    OPENING,
+    frame,
+    last_event_id,
+    resume_hint,
+)
 from minara_gateway.store import Caller
 from minara_gateway.turns import Ask, RunningTurn, Turns
 
@@ -52,7 +59,7 @@ async def stream(
     request: Request, body: ChatBody, caller: Chatter, key: Key = ""
 ) -> StreamingResponse:
     """Run a turn and stream its events; refusals before the first event are problem documents."""
-    return await _streaming(await _start(request, body, caller, key))
+    return await _streaming(request, await _start(request, body, caller, key))
 
 
 @router.get("/stream/resume")
@@ -79,7 +86,7 @@ async def resume(
         after=last_event_id(last_event, max(0, after)),
         language="en",
     )
-    return await _streaming(turn)
+    return await _streaming(request, turn)
 
 
 @router.post("/prompt")
@@ -119,38 +126,56 @@ async def _start(request: Request, body: ChatBody, caller: Caller, key: str) -> 
     )
 
 
-async def _streaming(turn: RunningTurn) -> StreamingResponse:
+async def _streaming(request: Request, turn: RunningTurn) -> StreamingResponse:
     """A response whose status is known: the first event is there before the 200 is sent."""
+    leaving: asyncio.Event = request.app.state.leaving
     events = turn.events
     try:
         first = await anext(events)
     except StopAsyncIteration:
         return StreamingResponse(iter([OPENING]), media_type="text/event-stream")
-    return StreamingResponse(_frames(first, events), media_type="text/event-stream")
+    frames = _frames(first, events, leaving, turn)
+    return StreamingResponse(frames, media_type="text/event-stream")
 
 
 async def _frames(
-    first: event_pb.TurnEvent, events: AsyncIterator[event_pb.TurnEvent]
+    first: event_pb.TurnEvent,
+    events: AsyncIterator[event_pb.TurnEvent],
+    leaving: asyncio.Event,
+    turn: RunningTurn,
 ) -> AsyncIterator[bytes]:
+    """Frames of a turn to its end, or to a hint where to resume it when this gateway leaves."""
+    last = first.sequence
     async with aclosing(cast("Any", events)):
         yield OPENING + frame(first)
         upcoming = asyncio.ensure_future(anext(events, None))
+        left = asyncio.ensure_future(leaving.wait())
         try:
             while True:
-                done, _ = await asyncio.wait([upcoming], timeout=HEARTBEAT_SECONDS)
-                if not done:
-                    yield HEARTBEAT
-                    continue
-                event = upcoming.result()
-                if event is None:
+                done, _ = await asyncio.wait(
+                    [upcoming, left],
+                    timeout=HEARTBEAT_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if upcoming in done:
+                    event = upcoming.result()
+                    if event is None:
+                        return
+                    upcoming = asyncio.ensure_future(anext(events, None))
+                    last = event.sequence
+                    yield frame(event)
+                elif left in done:
+                    yield resume_hint(turn.turn_id, turn.session_id, last)
                     return
-                upcoming = asyncio.ensure_future(anext(events, None))
-                yield frame(event)
+                else:
+                    yield HEARTBEAT
         except MinaraError:
-            return  # a stream that ends without a terminal event was cut: the client resumes
+            # A stream that ends without a terminal event was cut: the client resumes.
+            yield resume_hint(turn.turn_id, turn.session_id, last)
         finally:
             upcoming.cancel()
-            await asyncio.wait([upcoming])
+            left.cancel()
+            await asyncio.wait([upcoming, left])
 
 
 async def reply_of(turn: RunningTurn) -> dict[str, Any]:

@@ -14,7 +14,16 @@ import typer
 from rich.console import Console
 
 from minara_core.errors import MinaraError
-from minara_gateway import cli_audit, cli_dev, cli_keys, cli_ledger, cli_limits, cli_moves
+from minara_gateway import (
+    cli_audit,
+    cli_dev,
+    cli_keys,
+    cli_ledger,
+    cli_limits,
+    cli_moves,
+    cli_services,
+    cli_tokens,
+)
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import Attached, attach, find_running, start
@@ -35,6 +44,10 @@ app.add_typer(cli_audit.app, name="audit")
 app.add_typer(cli_dev.app, name="dev")
 app.add_typer(cli_keys.app, name="keys")
 app.add_typer(cli_ledger.app, name="ledger")
+app.add_typer(cli_services.local_app, name="local")
+app.add_typer(cli_tokens.app, name="token")
+app.command()(cli_services.health)
+app.command()(cli_services.service)
 app.command()(cli_audit.backup)
 app.add_typer(cli_limits.limits_app, name="limits")
 app.add_typer(cli_limits.addresses_app, name="addresses")

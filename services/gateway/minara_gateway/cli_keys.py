@@ -1,6 +1,7 @@
 """`minara keys`: what signs grants and audit checkpoints, and new keys in the place of old ones."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,30 @@ from minara_runtime.settings import SettingsError
 app = typer.Typer(no_args_is_help=True, help="The signing keys of this installation.")
 
 NAMES = {keys.CONFIRMATION: keys.GATEWAY} | {name: name for name in keys.SERVICES}
+
+
+@app.command()
+def init(
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Copy the public halves here, a folder per service."),
+    ] = None,
+) -> None:
+    """Make the keys of all services where they are missing; again is harmless.
+
+    For installations whose services have their own key folders: give each its own below `keys` in
+    the data folder, and all of them the public halves.
+    """
+    folder = DataFolder(settings_or_end().gateway.data_dir)
+    for service in keys.SERVICES:
+        own = folder.keys(service)
+        try:
+            pairs = keys.own_keys(own, service)
+        except SettingsError as error:
+            raise ended(error.message) from error
+        if public is not None:
+            keys.publish(own, public / service)
+        typer.echo(f"{service}: {', '.join(pair.kid for pair in pairs)}")
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """The HTTP client that REPL and CLI speak through: one code path, attached or embedded."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -9,10 +10,14 @@ from typing import Any, cast
 import httpx
 from httpx_sse import aconnect_sse
 
+from minara_core.clock import pause
 from minara_core.errors import InternalError, MinaraError, NotFound, Unavailable
 from minara_core.reasons import error_reason
+from minara_gateway.sse import STREAM_ENDED
 
 CONNECT_SECONDS = 2.0
+_RESUME_PAUSE_SECONDS = 0.25
+_TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +80,33 @@ class GatewayClient:
         return cast("dict[str, Any]", response.json())
 
     async def stream(
-        self, path: str, body: dict[str, Any] | None = None
+        self, path: str, body: dict[str, Any] | None = None, *, resume_seconds: float = 0.0
     ) -> AsyncIterator[StreamedEvent]:
-        """A turn's events; POST when there is a body, else GET. Raises as `call`, and Unavailable
-        when the stream ends without a terminal event."""
+        """A turn's events; POST when there is a body, else GET.
+
+        A stream that is cut is resumed, for `resume_seconds` from the last event on. Raises as
+        `call`, and Unavailable when the stream ends without a terminal event.
+        """
+        loop = asyncio.get_running_loop()
+        turn_id, last = "", 0
+        end = loop.time() + resume_seconds
+        while True:
+            try:
+                async for event in self._stream(path, body):
+                    turn_id = str(event.fields.get("turn_id") or turn_id)
+                    last, end = event.sequence, loop.time() + resume_seconds
+                    yield event
+                    if event.name in _TERMINAL:
+                        return
+                raise Unavailable("the stream ended without a terminal event; resume it")
+            except Unavailable:
+                if not turn_id or loop.time() >= end:
+                    raise
+            path, body = f"/v1/chat/stream/resume?turn_id={turn_id}&after={last}", None
+            await pause(_RESUME_PAUSE_SECONDS)
+
+    async def _stream(self, path: str, body: dict[str, Any] | None) -> AsyncIterator[StreamedEvent]:
+        """One response's events, to its end. Raises as `call`."""
         method = "GET" if body is None else "POST"
         try:
             async with aconnect_sse(self._http, method, path, json=body) as source:
@@ -86,15 +114,12 @@ class GatewayClient:
                     content = await source.response.aread()
                     _raise_for_problem(source.response.status_code, content)
                 async for message in source.aiter_sse():
-                    if not message.data:
-                        continue  # a retry hint alone
-                    event = _event(message.event, message.id, message.data)
-                    yield event
-                    if event.name in {"turn_completed", "turn_failed", "turn_cancelled"}:
+                    if message.event == STREAM_ENDED:
                         return
+                    if message.data:  # else a retry hint alone
+                        yield _event(message.event, message.id, message.data)
         except httpx.TransportError as error:
             raise Unavailable("the stream was cut; resume it") from error
-        raise Unavailable("the stream ended without a terminal event; resume it")
 
     async def aclose(self) -> None:
         await self._http.aclose()

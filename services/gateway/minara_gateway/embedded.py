@@ -21,7 +21,7 @@ from minara_runtime.grants import GrantSigner, GrantVerifier
 from minara_runtime.hosting import installation_keys
 from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.keys import SERVICES
+from minara_runtime.keys import SERVICES, read_public_keys
 from minara_runtime.service import Service, running
 from minara_runtime.settings import read
 from minara_runtime.telemetry import Telemetry
@@ -87,7 +87,8 @@ async def run_embedded(
     async with AsyncExitStack() as stack:
         for name in SERVICES:
             stack.callback(folder.lock(name).release)
-        keys, public = installation_keys(folder, settings.gateway.trusted_issuers)
+        orchestrator_key = installation_keys(folder, "orchestrator")
+        public = read_public_keys(folder.path / "keys", settings.gateway.trusted_issuers)
         interceptors = server_interceptors(GrantVerifier(public, clock), telemetry, ids=ids)
 
         async def serve(service: Service) -> grpc.aio.Channel:
@@ -106,7 +107,7 @@ async def run_embedded(
             orchestrator_main.build(
                 settings.orchestrator,
                 orchestrator_main.Peers(workspace=workspace, skills=skills, tools=tools),
-                signer=GrantSigner(keys["orchestrator"], clock, ids),
+                signer=GrantSigner(orchestrator_key, clock, ids),
                 model=model,
                 telemetry=telemetry,
                 clock=clock,

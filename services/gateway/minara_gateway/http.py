@@ -9,14 +9,26 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
+from minara_core.clock import Clock
 from minara_core.errors import InternalError, InvalidRequest, MinaraError, NotFound
 from minara_core.ids import IdSource
 from minara_core.reasons import ErrorReason
-from minara_gateway import approvals, audit, chat, limits, orders, sessions, tools, trading
+from minara_gateway import (
+    approvals,
+    audit,
+    chat,
+    limits,
+    orders,
+    readiness,
+    sessions,
+    tools,
+    trading,
+)
 from minara_gateway.auth import Authenticator, Border, bearer_token
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.errors import problem
 from minara_gateway.peers import GrantDesk, Peers
+from minara_gateway.readiness import Readiness
 from minara_gateway.store import GatewayStore
 from minara_gateway.turns import Turns
 from minara_runtime.logging import get_logger
@@ -29,10 +41,16 @@ def make_app(
     confirmations: Confirmations,
     store: GatewayStore,
     turns: Turns,
+    is_ready: Readiness,
+    leaving: asyncio.Event,
+    clock: Clock,
     ids: IdSource,
     hosts: frozenset[str],
 ) -> FastAPI:
-    """The gateway's ASGI app. Health is the only route without a token."""
+    """The gateway's ASGI app. Health and readiness are the only routes without a token.
+
+    Open streams end with a hint to resume once `leaving` is set.
+    """
     app = FastAPI(title="Minara", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.peers = peers
     app.state.grants = grants
@@ -40,9 +58,11 @@ def make_app(
     app.state.store = store
     app.state.turns = turns
     app.state.ids = ids
-    app.state.authenticator = Authenticator(store)
+    app.state.authenticator = Authenticator(store, clock)
+    app.state.readiness = is_ready
+    app.state.leaving = leaving
     app.state.background = set[asyncio.Task[None]]()
-    for part in (chat, approvals, sessions, trading, audit, limits, orders, tools):
+    for part in (chat, approvals, sessions, trading, audit, limits, orders, tools, readiness):
         app.include_router(part.router)
     app.add_api_route("/healthz", _healthz, methods=["GET"])
     app.add_api_route("/", _welcome, methods=["GET"])

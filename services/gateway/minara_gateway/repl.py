@@ -15,6 +15,9 @@ from minara_gateway.client import GatewayClient, StreamedEvent
 from minara_gateway.limits_view import describe_addresses, describe_limits, read_changes
 from minara_gateway.orders_view import describe_answer, describe_halt, describe_orders
 
+RESUME_SECONDS = 60.0
+"""How long a cut stream is taken up again from its last event on."""
+
 HELP = """\
 Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portfolio".
 /new            a fresh session            /pending        what waits for you
@@ -113,7 +116,9 @@ class Repl:
             body["session_id"] = self._shown.session_id
         if self._shown.pending_action_id and self._is_terminal:
             body["shown_action_id"] = self._shown.pending_action_id
-        await self._watch(self._client.stream("/v1/chat/stream", body))
+        await self._watch(
+            self._client.stream("/v1/chat/stream", body, resume_seconds=RESUME_SECONDS)
+        )
 
     async def _watch(self, events: AsyncIterator[StreamedEvent]) -> None:
         self._shown.pending_action_id = ""

@@ -15,13 +15,13 @@ from minara_core.reasons import ErrorReason
 
 SOCKET_FILE = "minara.sock"
 PORTS_TO_TRY = 20
-GRACE_SECONDS = 10
+GRACE_SECONDS = 10.0
 
 
-def bind_tcp(host: str, port: int) -> socket.socket:
+def bind_tcp(host: str, port: int, *, ports_to_try: int = PORTS_TO_TRY) -> socket.socket:
     """A listening address at `port`, or at the next free one. Raises Conflict when none is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in range(port, min(port + PORTS_TO_TRY, 65536)):
+    for candidate in range(port, min(port + ports_to_try, 65536)):
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -32,7 +32,9 @@ def bind_tcp(host: str, port: int) -> socket.socket:
             continue
         return listener
     raise Conflict(
-        f"no free port from {port} on", reason=ErrorReason.ALREADY_EXISTS, metadata={"host": host}
+        f"port {port} is taken" if ports_to_try == 1 else f"no free port from {port} on",
+        reason=ErrorReason.ALREADY_EXISTS,
+        metadata={"host": host, "port": str(port)},
     )
 
 
@@ -48,8 +50,10 @@ def bind_unix(path: Path) -> socket.socket:
 
 
 @asynccontextmanager
-async def serving(app: FastAPI, *listeners: socket.socket) -> AsyncGenerator[None]:
-    """Serve `app` on all listeners while the body runs; open streams get a moment to end."""
+async def serving(
+    app: FastAPI, *listeners: socket.socket, grace_seconds: float = GRACE_SECONDS
+) -> AsyncGenerator[None]:
+    """Serve `app` on all listeners while the body runs; open requests get `grace_seconds`."""
     server = _Server(
         uvicorn.Config(
             app,
@@ -58,7 +62,7 @@ async def serving(app: FastAPI, *listeners: socket.socket) -> AsyncGenerator[Non
             access_log=False,
             server_header=False,
             date_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(grace_seconds)),
         )
     )
     task = asyncio.create_task(server.serve(sockets=list(listeners)))

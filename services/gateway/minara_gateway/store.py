@@ -2,13 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from minara_core.actions import PendingAction
 from minara_core.clock import Clock
-from minara_core.errors import Conflict
+from minara_core.errors import Conflict, NotFound
 from minara_core.ids import UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Scope
@@ -51,6 +53,11 @@ _KEYS = sa.Table(
 _FIND_TOKEN = sa.select(_TOKENS.c.user_id, _TOKENS.c.scopes, _TOKENS.c.is_interactive).where(
     _TOKENS.c.token_hash == sa.bindparam("hash")
 )
+_TOKEN_ID_LENGTH = 16
+_ALL_TOKENS = sa.select(_TOKENS).order_by(_TOKENS.c.create_time, _TOKENS.c.token_hash)
+_REVOKE = sa.delete(_TOKENS).where(
+    sa.func.substr(_TOKENS.c.token_hash, 1, _TOKEN_ID_LENGTH) == sa.bindparam("start")
+)
 _FIND_SHOWN = sa.select(_SHOWN.c.is_last_word).where(
     _SHOWN.c.pending_action_id == sa.bindparam("action"),
     _SHOWN.c.action_hash == sa.bindparam("hash"),
@@ -78,6 +85,24 @@ class Caller:
     is_interactive: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownToken:
+    """A token as it can be shown: `token_id` is the start of its hash."""
+
+    token_id: str
+    name: str
+    caller: Caller
+    create_time: datetime
+
+
+def _caller(row: Any) -> Caller:
+    return Caller(
+        user_id=UserId(row.user_id),
+        scopes=frozenset(Scope(scope) for scope in row.scopes.split()),
+        is_interactive=row.is_interactive,
+    )
+
+
 def _key(action: PendingAction) -> dict[str, object]:
     return {"action": action.pending_action_id, "hash": action.action_hash}
 
@@ -94,6 +119,10 @@ class GatewayStore:
     async def migrate(self) -> None:
         await self._database.migrate(VERSIONS)
 
+    async def answers(self) -> bool:
+        """Whether the database can be reached now."""
+        return await self._database.answers()
+
     async def add_token(self, token: str, caller: Caller, *, name: str) -> None:
         """Know a token from now on; again is harmless."""
         values = {
@@ -106,17 +135,34 @@ class GatewayStore:
         }
         await self._database.transaction(lambda c: insert_if_absent(c, _TOKENS, values))
 
+    async def tokens(self) -> list[KnownToken]:
+        """All tokens, oldest first."""
+        rows = await self._database.read(lambda c: c.execute(_ALL_TOKENS).all())
+        return [
+            KnownToken(
+                token_id=row.token_hash[:_TOKEN_ID_LENGTH],
+                name=row.name,
+                caller=_caller(row),
+                create_time=row.create_time,
+            )
+            for row in rows
+        ]
+
+    async def revoke_token(self, token_id: str) -> None:
+        """Forget a token. Raises NotFound when none has this id."""
+
+        def revoke(connection: sa.Connection) -> int:
+            return connection.execute(_REVOKE, {"start": token_id}).rowcount
+
+        is_whole = len(token_id) == _TOKEN_ID_LENGTH and token_id.isalnum()
+        if not is_whole or await self._database.transaction(revoke) == 0:
+            raise NotFound("no token has this id", metadata={"token_id": token_id[:100]})
+
     async def find_caller(self, token: str) -> Caller | None:
         """Who a token belongs to, or None."""
         parameters = {"hash": token_hash(token)}
         row = await self._database.read(lambda c: c.execute(_FIND_TOKEN, parameters).first())
-        if row is None:
-            return None
-        return Caller(
-            user_id=UserId(row.user_id),
-            scopes=frozenset(Scope(scope) for scope in row.scopes.split()),
-            is_interactive=row.is_interactive,
-        )
+        return None if row is None else _caller(row)
 
     async def record_shown(self, action: PendingAction, *, is_last_word: bool) -> None:
         """Remember, before it is delivered, that this person is shown this very hash.

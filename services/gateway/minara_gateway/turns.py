@@ -1,7 +1,8 @@
 """From a person's message to a stream of events: scan, sign, run, and show only what is stored."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from minara.agent.v1 import event_pb2 as event_pb
@@ -12,7 +13,8 @@ from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.type.v1 import turn_context_pb2 as context_pb
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import PendingAction
-from minara_core.errors import MinaraError, NotFound
+from minara_core.clock import pause
+from minara_core.errors import MinaraError, NotFound, Unavailable
 from minara_core.ids import turn_id_for
 from minara_core.input_scan import scan
 from minara_core.lexicon import typed_decision
@@ -26,6 +28,11 @@ from minara_gateway.showing import preview_of, receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime.convert_actions import action_to_pb
 from minara_runtime.logging import get_logger
+
+TAKE_OVER_SECONDS = 45.0
+"""How long a turn that went silent may take to be found ended, or gone on with, elsewhere: its
+process's lease, its session's lease, and the next look at what was left."""
+RE_ATTACH_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +232,9 @@ class Turns:
         language: str,
         notices: tuple[str, ...] = (),
     ) -> AsyncIterator[event_pb.TurnEvent]:
-        call = self._peers.agent.RunTurn(request)
         previews: list[PendingAction] = []
-        try:
-            async for response in call:
+        async with aclosing(self._responses(request)) as responses:
+            async for response in responses:
                 for event in response.events:
                     await self._show(caller, event, language, previews)
                     if event.WhichOneof("event") == "turn_started":
@@ -237,8 +243,32 @@ class Turns:
                     if event.WhichOneof("event") in _TERMINAL:
                         self._close(request.context, event)
                         return
-        finally:
-            call.cancel()
+
+    async def _responses(
+        self, request: agent_pb.RunTurnRequest
+    ) -> AsyncGenerator[agent_pb.RunTurnResponse]:
+        """What the orchestrator streams of a turn, also when the replica that does goes away.
+
+        The same request, told what is known already, re-attaches on another replica: a turn is
+        never started twice.
+        """
+        loop = asyncio.get_running_loop()
+        patience = 0.0
+        while True:
+            call = self._peers.agent.RunTurn(request)
+            try:
+                async for response in call:
+                    yield response
+                    if response.events:
+                        request.after_sequence = response.events[-1].sequence
+                        patience = loop.time() + TAKE_OVER_SECONDS
+                return
+            except Unavailable:
+                if loop.time() >= patience:
+                    raise
+            finally:
+                call.cancel()
+            await pause(RE_ATTACH_PAUSE_SECONDS)
 
     async def _show(
         self,

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import grpc.aio
 
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara.skills.v1 import skill_service_pb2 as skills_pb
+from minara.tools.v1 import tool_service_pb2 as tools_pb
+from minara.workspace.v1 import context_service_pb2 as context_pb
 from minara_core.clock import Clock
 from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import IdSource
@@ -12,6 +15,7 @@ from minara_llm.model import ChatModel
 from minara_llm.selection import ProviderSettings, choose
 from minara_orchestrator.adapters.bug_reports import BugReports
 from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
+from minara_orchestrator.adapters.observed_turns import ObservedLoop, ObservedWriters
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.skills_client import SkillsClient
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
@@ -27,7 +31,6 @@ from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.app.turn_hub import TurnHub
 from minara_orchestrator.domain.turn import Limits
 from minara_orchestrator.settings import OrchestratorSettings
-from minara_runtime.channels import connect
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
@@ -95,7 +98,8 @@ def build(
     """
     database = Database.open(
         settings.orchestrator_database_url
-        or DataFolder(settings.data_dir).database_url("orchestrator")
+        or DataFolder(settings.data_dir).database_url("orchestrator"),
+        pool_size=settings.database_pool_size,
     )
     tools = ToolsClient(
         peers.tools, lambda: signer.service(service="orchestrator", methods=[LIST_TOOLS_METHOD])
@@ -106,7 +110,8 @@ def build(
     bugs = BugReports(ids)
     owner = ids.new()
     store = SqlTurns(database, owner=owner)
-    writers = LeasedWriters(database, owner=owner)
+    writers = ObservedWriters(LeasedWriters(database, owner=owner))
+    telemetry.metrics.watch([writers.gauge()])
     lease = ProcessLease(database, owner=owner)
     runner = TurnRunner(
         opening=opening,
@@ -121,13 +126,14 @@ def build(
     hub = TurnHub(
         store=store,
         writers=writers,
-        runner=runner,
+        runner=ObservedLoop(runner, telemetry),
         workspace=workspace,
         encode=encode_event,
         clock=clock,
         report_bug=bugs.of_task,
     )
-    return _service(AgentServicer(hub, PromptRenderer(opening), clock), hub, store, lease, database)
+    servicer = AgentServicer(hub, PromptRenderer(opening), clock, telemetry.metrics)
+    return _service(servicer, hub, store, lease, database)
 
 
 def _service(
@@ -144,6 +150,7 @@ def _service(
     async def aclose() -> None:
         await hub.aclose()
         await store.aclose()
+        await lease.end()
         await database.aclose()
 
     return Service(
@@ -158,6 +165,7 @@ def _service(
         ),
         start=start,
         aclose=aclose,
+        is_ready=database.answers,
         jobs=(
             Job(name="stay-alive", run=lease.stay_alive),
             Job(name="recover-turns", run=hub.recover_forever),
@@ -166,21 +174,21 @@ def _service(
 
 
 def main() -> None:
-    """Run the orchestrator alone, on `MINARA_ORCHESTRATOR_ADDRESS`, over TCP to its peers."""
+    """Run the orchestrator alone, over TCP to its peers, until SIGTERM or SIGINT."""
     run_service(
         "orchestrator",
         OrchestratorSettings,
-        lambda settings: settings.orchestrator_address,
         lambda settings, host: build(
             settings,
             Peers(
-                workspace=connect(settings.workspace_address, peer="workspace"),
-                skills=connect(settings.skills_address, peer="skills"),
-                tools=connect(settings.tools_address, peer="tools"),
+                workspace=host.connect("workspace", [context_pb.DESCRIPTOR]),
+                skills=host.connect("skills", [skills_pb.DESCRIPTOR]),
+                tools=host.connect("tools", [tools_pb.DESCRIPTOR]),
             ),
             signer=host.signer,
             telemetry=host.telemetry,
             clock=host.clock,
             ids=host.ids,
         ),
+        databases=lambda settings: [settings.orchestrator_database_url],
     )

@@ -19,7 +19,8 @@ from minara_skills.settings import SkillsSettings, variables_set
 def build(settings: SkillsSettings, *, clock: Clock) -> Service:
     """The skills service, wired and not started. Raises SkillInvalid for a broken package."""
     database = Database.open(
-        settings.skills_database_url or DataFolder(settings.data_dir).database_url("skills")
+        settings.skills_database_url or DataFolder(settings.data_dir).database_url("skills"),
+        pool_size=settings.database_pool_size,
     )
     skills = builtin_skills()
     wanted = [variable for skill in skills for variable in skill.requires_env]
@@ -46,14 +47,15 @@ def build(settings: SkillsSettings, *, clock: Clock) -> Service:
         ),
         start=start,
         aclose=database.aclose,
+        is_ready=database.answers,
     )
 
 
 def main() -> None:
-    """Run the skills service alone, on `MINARA_SKILLS_ADDRESS`."""
+    """Run the skills service alone, until SIGTERM or SIGINT."""
     run_service(
         "skills",
         SkillsSettings,
-        lambda settings: settings.skills_address,
         lambda settings, host: build(settings, clock=host.clock),
+        databases=lambda settings: [settings.skills_database_url],
     )

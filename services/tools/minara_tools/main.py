@@ -100,7 +100,9 @@ def build(
     folder = DataFolder(settings.data_dir)
     # Money is on disk before it is on its way.
     database = Database.open(
-        settings.tools_database_url or folder.database_url("tools"), durable=True
+        settings.tools_database_url or folder.database_url("tools"),
+        durable=True,
+        pool_size=settings.database_pool_size,
     )
     service = assemble(
         database,
@@ -145,7 +147,9 @@ def _venue(
         )
         return remote, _nothing, remote.aclose, ()
     database = Database.open(
-        settings.paper_database_url or folder.database_url("paper"), durable=True
+        settings.paper_database_url or folder.database_url("paper"),
+        durable=True,
+        pool_size=settings.database_pool_size,
     )
     venue = PaperVenue(database, market, clock, starting_balances=settings.starting_balances)
     return (
@@ -229,6 +233,7 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
     async def aclose() -> None:
         await money.decisions.aclose()
         await calls.aclose()
+        await lease.end()
         await parts.aclose()
         await database.aclose()
 
@@ -242,6 +247,7 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
         ),
         start=start,
         aclose=aclose,
+        is_ready=database.answers,
         jobs=(Job(name="stay-alive", run=lease.stay_alive), *money.jobs, *parts.jobs),
     )
 
@@ -290,12 +296,15 @@ async def check_ledger(settings: ToolsSettings) -> tuple[LedgerFault, ...]:
 
 
 def main() -> None:
-    """Run the tools service alone, on `MINARA_TOOLS_ADDRESS`."""
+    """Run the tools service alone, until SIGTERM or SIGINT."""
     run_service(
         "tools",
         ToolsSettings,
-        lambda settings: settings.tools_address,
         lambda settings, host: build(
             settings, telemetry=host.telemetry, clock=host.clock, ids=host.ids
         ),
+        databases=lambda settings: [
+            settings.tools_database_url,
+            settings.paper_venue_url or settings.paper_database_url,
+        ],
     )

@@ -31,7 +31,10 @@ def build(
 ) -> Service:
     """The workspace, wired and not started."""
     folder = DataFolder(settings.data_dir)
-    database = Database.open(settings.workspace_database_url or folder.database_url("workspace"))
+    database = Database.open(
+        settings.workspace_database_url or folder.database_url("workspace"),
+        pool_size=settings.database_pool_size,
+    )
     sessions = SqlSessions(database)
     documents = DocumentFolders(
         settings.workspace_dir or settings.data_dir / "workspace",
@@ -74,6 +77,7 @@ def build(
         servicers=_servicers(context, session),
         start=start,
         aclose=aclose,
+        is_ready=database.answers,
         jobs=(Job(name="write-heartbeats", run=heartbeats.write_forever),),
     )
     return with_audit(service, settings, database, clock=clock, ids=ids, failpoint=failpoint)
@@ -97,10 +101,10 @@ def _servicers(context: ContextServicer, session: SessionServicer) -> tuple[Serv
 
 
 def main() -> None:
-    """Run the workspace alone, on `MINARA_WORKSPACE_ADDRESS`."""
+    """Run the workspace alone, until SIGTERM or SIGINT."""
     run_service(
         "workspace",
         WorkspaceSettings,
-        lambda settings: settings.workspace_address,
         lambda settings, host: build(settings, clock=host.clock, ids=host.ids),
+        databases=lambda settings: [settings.workspace_database_url],
     )

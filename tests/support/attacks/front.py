@@ -27,14 +27,13 @@ from minara_llm.offline import OfflineModel
 from minara_llm.scripted import Events
 from minara_runtime import telemetry
 from minara_runtime.channels import connect_in_process
-from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantVerifier
-from minara_runtime.hosting import installation_keys
 from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
+from minara_runtime.keys import read_public_keys
 from minara_tools.domain.action_json import client_order_id
-from support.minara import Minara, a_minara, named, settings_for
+from support.minara import Minara, a_minara, named, settings_for, sqlite_rows
 
 ORDINARY = "an ordinary message"
 """What was typed decided nothing."""
@@ -166,13 +165,17 @@ class Front:
 
     def unconfirmed_orders(self) -> set[str]:
         """Orders at the venue that no person confirmed."""
-        rows = self.minara.rows("paper", "SELECT client_order_id FROM paper_orders")
+        rows = sqlite_rows(
+            self.minara.data_dir, "paper", "SELECT client_order_id FROM paper_orders"
+        )
         sent = {str(row["client_order_id"]) for row in rows}
         return sent - {client_order_id(PendingActionId(action)) for action in self.confirmed}
 
     def _actions(self) -> list[dict[str, Any]]:
-        return self.minara.rows(
-            "tools", "SELECT pending_action_id, action_hash, solicited FROM pending_actions"
+        return sqlite_rows(
+            self.minara.data_dir,
+            "tools",
+            "SELECT pending_action_id, action_hash, solicited FROM pending_actions",
         )
 
 
@@ -189,8 +192,7 @@ async def a_front(data_dir: Path) -> AsyncGenerator[Front]:
     """A whole Minara behind a puppeteer."""
     model = Puppet()
     async with a_minara(data_dir, model=model) as minara, AsyncExitStack() as stack:
-        _, public = installation_keys(DataFolder(data_dir), ())
-        verifier = GrantVerifier(public, SystemClock())
+        verifier = GrantVerifier(read_public_keys(data_dir / "keys"), SystemClock())
         server = InProcessServer(server_interceptors(verifier, telemetry.disabled()))
         puppeteer = Puppeteer(minara.engine.orchestrator)
         agent_grpc.add_AgentServiceServicer_to_server(puppeteer, server)

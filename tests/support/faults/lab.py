@@ -86,7 +86,7 @@ async def _fresh(cluster: Cluster) -> str:
 
 async def _make_template(folder: Path) -> None:
     data = DataFolder(folder / "data")
-    installation_keys(data, ())
+    installation_keys(data, "tools")
     await _migrated(data.database_url("tools"), VERSIONS)
     await _migrated(f"sqlite:///{folder / 'paper.db'}", PAPER_VERSIONS)
 
