@@ -300,6 +300,7 @@ async def test_restored_books_halt_and_void_until_a_person_adopts_them(
     counter.write_text(json.dumps(newer | {"counter": newer["counter"] + 5}))
 
     restored = await scene.process("second")
+    beside = await scene.process("third")
     void = await restored.stored(action)
     assert void.state is ActionState.VOIDED
     assert void.outcome is not None
@@ -310,5 +311,9 @@ async def test_restored_books_halt_and_void_until_a_person_adopts_them(
     await restored.money.books.adopt()
     standing = await ledger.standing(action.user_id, "paper", "paper-local")
     assert standing.trading.state is TradingState.ACTIVE
-    again = await scene.process("third")
-    assert not again.money.restored.is_doubted
+
+    await beside.money.control.halt(action.user_id, reason="by hand")
+    await beside.money.books.adopt()
+    standing = await ledger.standing(action.user_id, "paper", "paper-local")
+    assert standing.trading.state is TradingState.HALTED  # what another adopted is not adopted again
+    assert not await (await scene.process("fourth")).money.restored.begin()

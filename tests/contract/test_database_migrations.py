@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from minara_core.errors import InternalError
+from minara_core.errors import InternalError, NotReady
+from minara_core.reasons import ErrorReason
 from minara_runtime.audit_tables import AUDIT_TABLES
 from minara_runtime.database import Database
 from minara_runtime.lease_table import LEASE_TABLES
@@ -132,3 +133,18 @@ async def test_a_folder_with_odd_characters_works(
     database = await sqlite_databases.open()
     await database.migrate(folder)
     assert "one" in await database.read(table_names)
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(
+    databases: Databases, tmp_path: Path
+) -> None:
+    revision(tmp_path, 1, 'op.create_table("one", sa.Column("name", sa.Text))')
+    revision(tmp_path, 2, 'op.create_table("two", sa.Column("name", sa.Text))')
+    database = await databases.open(tmp_path)
+    (tmp_path / "2_x.py").unlink()
+    with pytest.raises(NotReady) as caught:
+        await database.migrate(tmp_path)
+    assert caught.value.reason is ErrorReason.SCHEMA_TOO_NEW
+    assert caught.value.metadata == {"revision": "2"}
+    assert "revision 2" in caught.value.message
+    assert await database.read(table_names) >= {"one", "two"}

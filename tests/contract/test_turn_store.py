@@ -5,16 +5,20 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import pytest
+import sqlalchemy as sa
 
-from minara_core.errors import NotFound
+from minara_core.errors import Conflict, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
+from minara_core.reasons import ErrorReason
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
 from minara_orchestrator.app.ports import SessionWriters, StoredEvent, TurnStore
 from minara_runtime.process_lease import ProcessLease
-from support.databases import Databases
+from support.databases import Databases, PostgresShelf
+from support.eventually import eventually
 from support.orchestrator.house import a_turn
 from support.orchestrator.storage import FakeTurnStore, FakeWriters
+from support.postgres import Cluster
 
 ME = UserId("local")
 FIRST = TurnId("turn-1")
@@ -90,6 +94,85 @@ async def test_the_live_turn_is_the_oldest_one_under_way(pair: Pair) -> None:
     await pair.store.admit(a_turn(turn_id="turn-2"))
     assert await pair.store.live_turn(SessionId("session-1"), ME) == FIRST
     assert await pair.store.live_turn(SessionId("session-1"), UserId("somebody")) is None
+
+
+async def test_a_turn_knows_how_many_are_ahead_of_it(pair: Pair) -> None:
+    assert (await pair.store.admit(a_turn(turn_id="turn-1"))).ahead == 0
+    await pair.store.admit(a_turn(turn_id="elsewhere", session_id="session-2"))
+    assert (await pair.store.admit(a_turn(turn_id="turn-2"))).ahead == 1
+    assert (await pair.store.admit(a_turn(turn_id="turn-3"))).ahead == 2
+    await pair.store.append(FIRST, [event(1, is_terminal=True)])
+    assert await pair.store.ahead(TurnId("turn-2")) == 0
+    assert await pair.store.ahead(TurnId("turn-3")) == 1
+
+
+async def test_a_turn_that_wants_to_be_alone_is_refused_beside_another(pair: Pair) -> None:
+    await pair.store.admit(a_turn(turn_id="turn-1"), alone=True)
+    with pytest.raises(Conflict) as caught:
+        await pair.store.admit(a_turn(turn_id="turn-2"), alone=True)
+    assert caught.value.reason is ErrorReason.TURN_RUNNING
+    assert await pair.store.find(TurnId("turn-2"), ME) is None
+    assert not (await pair.store.admit(a_turn(turn_id="turn-1"), alone=True)).is_new
+    await pair.store.append(FIRST, [event(1, is_terminal=True)])
+    assert (await pair.store.admit(a_turn(turn_id="turn-2"), alone=True)).is_new
+
+
+async def test_of_many_that_want_to_be_alone_at_once_one_is_admitted(pair: Pair) -> None:
+    async def admit(number: int) -> bool:
+        try:
+            return (await pair.store.admit(a_turn(turn_id=f"turn-{number}"), alone=True)).is_new
+        except Conflict:
+            return False
+
+    async with asyncio.TaskGroup() as group:
+        tries = [group.create_task(admit(number)) for number in range(8)]
+    assert [task.result() for task in tries].count(True) == 1
+
+
+async def test_who_watches_a_turn_sees_its_next_event(pair: Pair) -> None:
+    await pair.store.admit(a_turn())
+
+    async def next_event() -> StoredEvent:
+        with pair.store.watch(FIRST) as stirred:
+            while not (events := await pair.store.events_after(FIRST, 0)):
+                await stirred()
+        return events[0]
+
+    watching = asyncio.create_task(next_event())
+    await _turn_of_the_loop()
+    await pair.store.append(FIRST, [event(1)])
+    assert await asyncio.wait_for(watching, 5) == event(1)
+
+
+@pytest.mark.postgres
+async def test_another_replica_hears_of_events_at_once_and_again_after_an_outage(
+    postgres_shelf: PostgresShelf, postgres_cluster: Cluster
+) -> None:
+    databases = Databases(postgres_shelf)
+    database = await databases.open(VERSIONS)
+    here = SqlTurns(database, owner="here")
+    there = SqlTurns(databases.reopen(database.url), owner="there")
+    hearing = asyncio.create_task(there.listen_forever())
+    await here.admit(a_turn())
+
+    async def is_heard_at_once() -> bool:
+        """Within far less than the second after which a watcher looks on its own."""
+        loop = asyncio.get_running_loop()
+        with there.watch(FIRST) as stirred:
+            sequence = await here.last_sequence(FIRST) + 1
+            begin = loop.time()
+            await here.append(FIRST, [event(sequence)])
+            await stirred()
+            return loop.time() - begin < 0.5
+
+    await eventually(is_heard_at_once, timeout=10)
+    await postgres_cluster.disconnect(sa.make_url(database.url).database or "")
+    await eventually(is_heard_at_once, timeout=10)
+    hearing.cancel()
+    await asyncio.wait([hearing])
+    for store in (here, there):
+        await store.aclose()
+    await databases.aclose()
 
 
 async def test_one_writer_per_session_with_growing_epochs(pair: Pair) -> None:

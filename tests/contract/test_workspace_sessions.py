@@ -273,6 +273,9 @@ async def test_the_heartbeat_of_each_person_is_of_their_newest_turn(sessions: Se
     await sessions.commit(a_record("turn-3", session_id=SessionId("theirs"), user_id=OTHER), None)
     heartbeats = await sessions.latest_heartbeats()
     assert set(heartbeats) == {ME, OTHER}
+    assert await sessions.latest_heartbeat(OTHER) == heartbeats[OTHER]
+    assert await sessions.latest_heartbeat(ME) == heartbeats[ME]
+    assert await sessions.latest_heartbeat(UserId("nobody")) is None
     mine = heartbeats[ME]
     assert mine.last_seen == newest.turn.commit_time
     assert (mine.session_id, mine.surface, mine.turn_count) == ("session-1", "repl", 1)

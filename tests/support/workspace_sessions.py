@@ -154,6 +154,9 @@ class FakeSessions:
             for record, turn in everything
         }
 
+    async def latest_heartbeat(self, user_id: UserId) -> Heartbeat | None:
+        return (await self.latest_heartbeats()).get(user_id)
+
     def _owned(self, session_id: SessionId, user_id: UserId) -> _Kept:
         kept = self._kept.get(session_id)
         if kept is None or kept.session.user_id != user_id:

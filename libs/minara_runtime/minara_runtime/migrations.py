@@ -11,8 +11,12 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.operations import Operations
+from alembic.script import ScriptDirectory
 
+from minara_core.errors import NotReady
+from minara_core.reasons import ErrorReason
 from minara_runtime.audit_tables import AUDIT_TABLES
 from minara_runtime.lease_table import LEASE_TABLES
 
@@ -20,13 +24,30 @@ _ENVIRONMENT = Path(__file__).parent / "alembic_env"
 
 
 def upgrade(connection: sa.Connection, versions: Path) -> None:
-    """Run the missing revisions in the connection's own transaction; the caller commits."""
+    """Run the missing revisions in the connection's own transaction; the caller commits.
+
+    Raises NotReady (`SCHEMA_TOO_NEW`) for a database that a newer version has migrated.
+    """
     config = Config()
     config.set_main_option("script_location", _escaped(_ENVIRONMENT))
     config.set_main_option("version_locations", _escaped(versions))
     config.set_main_option("path_separator", "newline")
     config.attributes["connection"] = connection
+    _refuse_newer(connection, ScriptDirectory.from_config(config))
     command.upgrade(config, "head")
+
+
+def _refuse_newer(connection: sa.Connection, known: ScriptDirectory) -> None:
+    revisions = {script.revision for script in known.walk_revisions()}
+    for current in MigrationContext.configure(connection).get_current_heads():
+        if current not in revisions:
+            raise NotReady(
+                f"the database has the revision {current}, and this version of Minara knows only "
+                f"{', '.join(sorted(revisions)) or 'none'}: start the newer one, or restore the "
+                "backup made before it",
+                reason=ErrorReason.SCHEMA_TOO_NEW,
+                metadata={"revision": current},
+            )
 
 
 def create_lease_tables(op: Operations) -> None:

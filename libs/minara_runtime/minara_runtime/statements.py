@@ -37,6 +37,7 @@ def _postgres_clock(element: DatabaseClock, compiler: SQLCompiler, **_: Any) -> 
     return "clock_timestamp()"
 
 
+_LOCK_NAME = sa.text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _DATABASE_TIME = sa.select(DatabaseClock())
 
 
@@ -67,6 +68,15 @@ def lock_row(
     On SQLite the transaction holds the whole file already, and FOR UPDATE is left out.
     """
     return connection.execute(_locking(statement), parameters).first()
+
+
+def lock_name(connection: sa.Connection, name: str) -> None:
+    """Let one transaction at a time be behind this line for the same `name`, until it ends.
+
+    On SQLite there is one writer anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LOCK_NAME, {"name": name})
 
 
 # A statement that is the same object each time is a statement compiled once.

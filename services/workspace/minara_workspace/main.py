@@ -48,7 +48,11 @@ def build(
         log.error("heartbeat_not_written", user_id=user_id, exc_info=error)
 
     heartbeats = Heartbeats(
-        documents, sessions, is_enabled=settings.heartbeat_enabled, report=report
+        documents,
+        sessions,
+        is_enabled=settings.heartbeat_enabled,
+        is_shared=database.dialect == "postgresql",
+        report=report,
     )
     context = ContextServicer(
         TurnPreparation(sessions, documents, tokens),
@@ -78,6 +82,7 @@ def build(
         start=start,
         aclose=aclose,
         is_ready=database.answers,
+        gauges=(database.gauge("workspace"),),
         jobs=(Job(name="write-heartbeats", run=heartbeats.write_forever),),
     )
     return with_audit(service, settings, database, clock=clock, ids=ids, failpoint=failpoint)

@@ -1,14 +1,15 @@
 """In-memory TurnStore and SessionWriters; both pass the contract suites of the ports."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
-from minara_core.errors import NotFound
+from minara_core.clock import pause
+from minara_core.errors import Conflict, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
-from minara_orchestrator.app.ports import Admission, StoredEvent
+from minara_orchestrator.app.ports import Admission, Stirred, StoredEvent
 from minara_orchestrator.domain.turn import Turn
 
 
@@ -17,16 +18,35 @@ class FakeTurnStore:
     turns: dict[TurnId, Turn] = field(default_factory=dict[TurnId, Turn])
     events: dict[TurnId, list[StoredEvent]] = field(default_factory=dict[TurnId, list[StoredEvent]])
 
-    async def admit(self, turn: Turn) -> Admission:
+    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
         turn_id = turn.context.turn_id
         standing = self.turns.get(turn_id)
         if standing is None:
             self.turns[turn_id] = turn
             self.events[turn_id] = []
-            return Admission(is_new=True, is_over=False)
+            ahead = await self.ahead(turn_id)
+            if alone and ahead:
+                del self.turns[turn_id], self.events[turn_id]
+                raise Conflict("a turn runs", reason=ErrorReason.TURN_RUNNING)
+            return Admission(is_new=True, is_over=False, ahead=ahead)
         if standing.context.user_id != turn.context.user_id:
             raise NotFound("no such turn", reason=ErrorReason.TURN_NOT_FOUND)
         return Admission(is_new=False, is_over=self._is_over(turn_id))
+
+    async def ahead(self, turn_id: TurnId) -> int:
+        session_id = self.turns[turn_id].context.session_id
+        before = list(self.turns)[: list(self.turns).index(turn_id)]
+        return sum(
+            self.turns[other].context.session_id == session_id and not self._is_over(other)
+            for other in before
+        )
+
+    @contextmanager
+    def watch(self, turn_id: TurnId) -> Generator[Stirred]:
+        async def stirred() -> None:
+            await pause(0.001)
+
+        yield stirred
 
     async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
         turn = self.turns.get(turn_id)

@@ -193,6 +193,28 @@ async def test_a_heartbeat_that_cannot_be_written_is_reported_and_left() -> None
     assert reported == [ME]
 
 
+async def test_of_two_replicas_the_newest_turn_stands_whoever_writes_last() -> None:
+    desk = await a_desk()
+    here, there = (
+        Heartbeats(
+            desk.documents,
+            desk.sessions,
+            is_enabled=True,
+            is_shared=True,
+            report=lambda user, error: None,
+        )
+        for _ in range(2)
+    )
+    for turn_id, replica in (("turn-1", here), ("turn-2", there)):
+        await desk.commit(a_record(turn_id))
+        newest = await desk.sessions.latest_heartbeat(ME)
+        assert newest is not None
+        replica.note(ME, newest)
+    await there.write_waiting()
+    await here.write_waiting()
+    assert b"- turn_count: 2\n" in desk.documents.pages[(ME, "HEARTBEAT.md")]
+
+
 async def test_the_bootstrap_page_is_put_aside_when_the_assistant_says_so() -> None:
     desk = await a_desk()
     desk.write("BOOTSTRAP.md", "ask first")

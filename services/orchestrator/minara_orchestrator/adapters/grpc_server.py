@@ -15,6 +15,7 @@ from minara_core.events import TurnEvent
 from minara_core.grant import GrantType
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
+from minara_orchestrator.adapters.event_lag import EventLag
 from minara_orchestrator.app.render_prompt import PromptRenderer
 from minara_orchestrator.app.turn_hub import TurnHub
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
@@ -22,6 +23,7 @@ from minara_runtime.call_context import current_grant, detached
 from minara_runtime.convert import context_from_pb
 from minara_runtime.convert_events import event_to_pb
 from minara_runtime.grants import message_sha256
+from minara_runtime.metrics import Metrics
 
 _OFFERED_DOUBLE_TEXTING = frozenset(
     {
@@ -41,10 +43,13 @@ def encode_event(event: TurnEvent) -> bytes:
 
 
 class AgentServicer(agent_grpc.AgentServiceServicer):
-    def __init__(self, hub: TurnHub, renderer: PromptRenderer, clock: Clock) -> None:
+    def __init__(
+        self, hub: TurnHub, renderer: PromptRenderer, clock: Clock, metrics: Metrics
+    ) -> None:
         self._hub = hub
         self._renderer = renderer
         self._clock = clock
+        self._metrics = metrics
 
     async def RunTurn(
         self,
@@ -62,9 +67,11 @@ class AgentServicer(agent_grpc.AgentServiceServicer):
             await asyncio.create_task(
                 self._hub.start(turn, rejects_double_texting=rejects), context=detached()
             )
+        lag = EventLag(self._metrics, self._clock)
         async for batch in self._hub.follow(turn_id, user_id, request.after_sequence):
             events = [event_pb.TurnEvent.FromString(event.body) for event in batch]
             _refuse_unknown_session(events[0])
+            lag.note(events[0])
             yield agent_pb.RunTurnResponse(events=events)
 
     async def RenderPrompt(

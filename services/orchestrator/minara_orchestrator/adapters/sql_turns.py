@@ -2,23 +2,25 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from minara_core.errors import NotFound
+from minara_core.errors import Conflict, NotFound
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.adapters.sql_tables import TURN_EVENTS, TURNS
-from minara_orchestrator.app.ports import Admission, StoredEvent
+from minara_orchestrator.adapters.turn_signals import TurnSignals
+from minara_orchestrator.app.ports import Admission, Stirred, StoredEvent
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
 from minara_runtime.process_lease import lives
-from minara_runtime.statements import insert_if_absent
+from minara_runtime.statements import insert_if_absent, lock_name
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
@@ -32,6 +34,16 @@ _LIVE = (
     )
     .order_by(TURNS.c.position)
     .limit(1)
+)
+_MINE = TURNS.alias("mine")
+_AHEAD = (
+    sa.select(sa.func.count())
+    .select_from(TURNS)
+    .join(
+        _MINE,
+        sa.and_(TURNS.c.session_id == _MINE.c.session_id, TURNS.c.position < _MINE.c.position),
+    )
+    .where(_MINE.c.turn_id == sa.bindparam("turn"), TURNS.c.is_over == sa.false())
 )
 _ORPHANED = (
     sa.select(TURNS)
@@ -63,15 +75,22 @@ class SqlTurns:
     def __init__(self, database: Database, *, owner: str) -> None:
         self._database = database
         self._owner = owner
+        self._signals = TurnSignals(database)
         self._writer = GroupCommit[tuple[TurnId, Sequence[StoredEvent]]](self._flush)
 
-    async def admit(self, turn: Turn) -> Admission:
+    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
         values = _row(turn) | {"owner": self._owner}
+        parameters = {"turn": turn.context.turn_id}
 
         def insert(connection: sa.Connection) -> Admission:
+            if alone:
+                lock_name(connection, f"session:{turn.context.session_id}")
             if insert_if_absent(connection, TURNS, values):
-                return Admission(is_new=True, is_over=False)
-            owner, is_over = connection.execute(_FIND, {"turn": turn.context.turn_id}).one()
+                ahead = connection.execute(_AHEAD, parameters).scalar_one()
+                if alone and ahead:
+                    raise _is_running(turn.context.session_id)
+                return Admission(is_new=True, is_over=False, ahead=ahead)
+            owner, is_over = connection.execute(_FIND, parameters).one()
             if owner != turn.context.user_id:
                 raise NotFound(
                     "no such turn",
@@ -81,6 +100,12 @@ class SqlTurns:
             return Admission(is_new=False, is_over=is_over)
 
         return await self._database.transaction(insert, brief=True)
+
+    async def ahead(self, turn_id: TurnId) -> int:
+        parameters = {"turn": turn_id}
+        return await self._database.read(
+            lambda c: c.execute(_AHEAD, parameters).scalar_one(), brief=True
+        )
 
     async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
         row = await self._database.read(
@@ -117,6 +142,7 @@ class SqlTurns:
             connection.execute(_APPEND, rows)
             if over:
                 connection.execute(_END, over)
+            self._signals.tell(connection, {turn_id for turn_id, _ in batch})
 
         await self._database.transaction(write, brief=True)
 
@@ -127,6 +153,13 @@ class SqlTurns:
             StoredEvent(sequence=row.sequence, is_terminal=row.is_terminal, body=bytes(row.body))
             for row in rows
         ]
+
+    def watch(self, turn_id: TurnId) -> AbstractContextManager[Stirred]:
+        return self._signals.watch(turn_id)
+
+    async def listen_forever(self) -> None:
+        """Hear of events that other replicas store; runs until cancelled."""
+        await self._signals.listen_forever()
 
     async def last_sequence(self, turn_id: TurnId) -> int:
         found = await self._database.read(lambda c: c.execute(_LAST, {"turn": turn_id}).scalar())
@@ -139,6 +172,14 @@ class SqlTurns:
     async def aclose(self) -> None:
         """Write out what waits."""
         await self._writer.aclose()
+
+
+def _is_running(session_id: SessionId) -> Conflict:
+    return Conflict(
+        "another turn of this session is running",
+        reason=ErrorReason.TURN_RUNNING,
+        metadata={"session_id": session_id},
+    )
 
 
 def _row(turn: Turn) -> dict[str, object]:

@@ -1,11 +1,14 @@
 """The tools service as the orchestrator sees it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 
 import grpc.aio
 
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
+from minara_core.clock import pause
+from minara_core.errors import Unavailable
 from minara_core.ids import PendingActionId
 from minara_core.taxonomy import PermissionTier, TradingState
 from minara_core.turn_context import TurnContext
@@ -24,6 +27,8 @@ from minara_runtime.convert_actions import action_from_pb
 LIST_SECONDS = 2.0
 OPEN_SECONDS = 2.0
 EXECUTE_SECONDS = 62.0
+EXECUTE_TRIES = 3
+RETRY_SECONDS = 0.1
 LIST_TOOLS_METHOD = "minara.tools.v1.ToolService/ListTools"
 
 
@@ -87,18 +92,37 @@ class ToolsClient:
     async def execute(
         self, context: TurnContext, batch: ToolBatch
     ) -> AsyncIterator[ToolProgress | ToolFinished]:
-        call = self._stub.ExecuteTools(
-            tools_pb.ExecuteToolsRequest(
-                context=context_to_pb(context),
-                step=batch.step,
-                calls=[call_to_pb(tool_call) for tool_call in batch.calls],
-                stage=enums.STAGE.to_pb(batch.stage),
-                callable_tools=batch.callable_tools,
-                risk_ceiling=enums.TIER.to_pb(batch.risk_ceiling),
-                catalog_etag=batch.catalog_etag,
-            ),
-            timeout=EXECUTE_SECONDS,
+        request = tools_pb.ExecuteToolsRequest(
+            context=context_to_pb(context),
+            step=batch.step,
+            calls=[call_to_pb(tool_call) for tool_call in batch.calls],
+            stage=enums.STAGE.to_pb(batch.stage),
+            callable_tools=batch.callable_tools,
+            risk_ceiling=enums.TIER.to_pb(batch.risk_ceiling),
+            catalog_etag=batch.catalog_etag,
         )
+        told: set[str] = set()
+        for tries_left in reversed(range(EXECUTE_TRIES)):
+            try:
+                async with aclosing(self._execute_once(request)) as updates:
+                    async for update in updates:
+                        if isinstance(update, ToolFinished):
+                            if update.result.tool_call_id in told:
+                                continue
+                            told.add(update.result.tool_call_id)
+                        yield update
+                return
+            except Unavailable:
+                if not tries_left:
+                    raise
+            await pause(RETRY_SECONDS)
+
+    async def _execute_once(
+        self, request: tools_pb.ExecuteToolsRequest
+    ) -> AsyncGenerator[ToolProgress | ToolFinished]:
+        """A batch that is sent again is answered with what is recorded of it: a replica that goes
+        away in the middle costs its unfinished calls at most."""
+        call = self._stub.ExecuteTools(request, timeout=EXECUTE_SECONDS)
         try:
             async for update in call:
                 if update.catalog_etag:

@@ -1,7 +1,7 @@
 """What the orchestrator needs from others, in its own words."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -173,6 +173,12 @@ class Models(Protocol):
         ...
 
 
+class TurnLoop(Protocol):
+    async def run(self, turn: Turn, emit: Emit) -> None:
+        """Run the turn to its terminal event; raises nothing but cancellation."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
     """An event as it is stored and delivered: its wire bytes."""
@@ -188,17 +194,27 @@ EncodeEvent = Callable[[TurnEvent], bytes]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """What admitting a turn found: a new row, or the one that stands. `is_over` when its terminal
-    event is stored."""
+    event is stored; `ahead` turns of its session were admitted before it and are not over."""
 
     is_new: bool
     is_over: bool
+    ahead: int = 0
+
+
+Stirred = Callable[[], Awaitable[None]]
+"""Returns when there may be more to see, and after a while in any case."""
 
 
 class TurnStore(Protocol):
     """Durable turns and their events, shared by all replicas."""
 
-    async def admit(self, turn: Turn) -> Admission:
-        """Insert the turn unless it exists. Raises NotFound when it is another user's."""
+    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
+        """Insert the turn unless it exists. Raises NotFound when it is another user's, and Conflict
+        (TURN_RUNNING) when it wants to be `alone` in its session and is not."""
+        ...
+
+    async def ahead(self, turn_id: TurnId) -> int:
+        """How many turns of its session were admitted before this one and are not over."""
         ...
 
     async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
@@ -215,6 +231,10 @@ class TurnStore(Protocol):
 
     async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
         """Stored events after `sequence`, in order."""
+        ...
+
+    def watch(self, turn_id: TurnId) -> AbstractContextManager[Stirred]:
+        """While open: something to await before looking again whether the turn has new events."""
         ...
 
     async def last_sequence(self, turn_id: TurnId) -> int: ...

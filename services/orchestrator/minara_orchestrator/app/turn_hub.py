@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from minara_core.clock import Clock, pause
-from minara_core.errors import Conflict, MinaraError, NotFound
+from minara_core.errors import MinaraError, NotFound
 from minara_core.events import TurnCompleted, TurnFailed, TurnQueued
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
@@ -18,13 +18,13 @@ from minara_orchestrator.app.ports import (
     EncodeEvent,
     SessionWriters,
     StoredEvent,
+    TurnLoop,
     TurnStore,
     Workspace,
 )
-from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 
-FOLLOW_POLL_SECONDS = 0.05
+QUEUE_POLL_SECONDS = 0.05
 RECOVER_EVERY_SECONDS = 5.0
 
 
@@ -34,7 +34,7 @@ class TurnHub:
         *,
         store: TurnStore,
         writers: SessionWriters,
-        runner: TurnRunner,
+        runner: TurnLoop,
         workspace: Workspace,
         encode: EncodeEvent,
         clock: Clock,
@@ -49,7 +49,6 @@ class TurnHub:
         self._report_bug = report_bug
         self._live: dict[TurnId, LiveTurn] = {}
         self._cut_off: dict[TurnId, Turn] = {}
-        self._queues: dict[SessionId, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, turn: Turn, *, rejects_double_texting: bool) -> None:
@@ -58,23 +57,17 @@ class TurnHub:
         Raises NotFound when the turn is another user's, Conflict (TURN_RUNNING) when another turn
         of the session runs and the caller wants none beside it.
         """
-        session_id, turn_id = turn.context.session_id, turn.context.turn_id
+        turn_id = turn.context.turn_id
         running = self._live.get(turn_id)
         if running is not None:
             if running.turn.context.user_id != turn.context.user_id:
                 raise _unknown_turn(turn_id)
             return
-        if rejects_double_texting and await self._is_busy(turn):
-            raise Conflict(
-                "another turn of this session is running",
-                reason=ErrorReason.TURN_RUNNING,
-                metadata={"session_id": session_id},
-            )
-        admission = await self._store.admit(turn)
+        admission = await self._store.admit(turn, alone=rejects_double_texting)
         if admission.is_new:
             live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
             self._live[turn_id] = live
-            self._spawn(self._run(live))
+            self._spawn(self._run(live, admission.ahead))
 
     async def follow(
         self, turn_id: TurnId, user_id: UserId, after: int
@@ -136,11 +129,6 @@ class TurnHub:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _is_busy(self, turn: Turn) -> bool:
-        context = turn.context
-        running = await self._store.live_turn(context.session_id, context.user_id)
-        return running is not None and running != context.turn_id
-
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -152,21 +140,22 @@ class TurnHub:
         if error is not None:
             self._report_bug(error)
 
-    async def _run(self, live: LiveTurn) -> None:
-        session_id = live.turn.context.session_id
-        ahead = self._queues.get(session_id, 0)
-        self._queues[session_id] = ahead + 1
+    async def _run(self, live: LiveTurn, ahead: int) -> None:
         if ahead:
             live.emit(TurnQueued(position=ahead))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(live.pump())
-                group.create_task(self._run_as_writer(live))
+                group.create_task(self._run_in_line(live, ahead))
         finally:
-            self._queues[session_id] -= 1
-            if not self._queues[session_id]:
-                del self._queues[session_id]
             await self._leave(live)
+
+    async def _run_in_line(self, live: LiveTurn, ahead: int) -> None:
+        """Wait for the turns admitted before it, wherever they run; then it is this one's time."""
+        while ahead:
+            await pause(QUEUE_POLL_SECONDS)
+            ahead = await self._store.ahead(live.turn.context.turn_id)
+        await self._run_as_writer(live)
 
     async def _leave(self, live: LiveTurn) -> None:
         """Forget a turn that no longer runs here; one without its end is recovered later."""
@@ -215,16 +204,17 @@ class TurnHub:
     async def _follow_stored(
         self, turn_id: TurnId, user_id: UserId, after: int
     ) -> AsyncIterator[list[StoredEvent]]:
-        while True:
-            found = await self._store.find(turn_id, user_id)
-            batch = await self._store.events_after(turn_id, after)
-            if batch:
-                yield batch
-                after = batch[-1].sequence
-            elif found is None or found.is_over:
-                return
-            else:
-                await pause(FOLLOW_POLL_SECONDS)
+        with self._store.watch(turn_id) as stirred:
+            while True:
+                found = await self._store.find(turn_id, user_id)
+                batch = await self._store.events_after(turn_id, after)
+                if batch:
+                    yield batch
+                    after = batch[-1].sequence
+                elif found is None or found.is_over:
+                    return
+                else:
+                    await stirred()
 
 
 def _unknown_turn(turn_id: TurnId) -> NotFound:

@@ -47,7 +47,7 @@ from minara_tools.adapters.sql_fund_rows import (
 )
 from minara_tools.adapters.sql_fund_tables import OPERATIONS
 from minara_tools.adapters.sql_limits import limits_of, pair_locks_of
-from minara_tools.adapters.sql_money_counter import MoneyCounter
+from minara_tools.adapters.sql_money_counter import Counted, MoneyCounter
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS
 from minara_tools.adapters.sql_trading import (
     HasHaltFile,
@@ -133,8 +133,8 @@ class SqlFundLedger:
     async def begin(self) -> str:
         return await self._database.transaction(self._counter.begin)
 
-    async def adopt(self) -> None:
-        await self._database.transaction(self._counter.adopt)
+    async def adopt(self) -> bool:
+        return await self._database.transaction(self._counter.adopt)
 
     async def begin_time_anew(self) -> None:
         await self._database.transaction(lambda c: forget_the_future(c, self._time_of(c)))
@@ -285,12 +285,12 @@ class SqlFundLedger:
     async def _money(self, write: Callable[[sa.Connection], T]) -> T:
         """Run a money transaction, and have the counter outside the database follow it."""
 
-        def counted(connection: sa.Connection) -> tuple[T, int]:
+        def counted(connection: sa.Connection) -> tuple[T, Counted]:
             made = write(connection)
             return made, self._counter.next(connection)
 
-        made, counter = await self._database.transaction(counted)
-        await asyncio.to_thread(self._counter.follow, counter)
+        made, reached = await self._database.transaction(counted)
+        await asyncio.to_thread(self._counter.follow, reached)
         return made
 
     def _lock(self, connection: sa.Connection, user_id: UserId) -> datetime | None:

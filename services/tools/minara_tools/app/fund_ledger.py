@@ -105,8 +105,9 @@ class FundLedger(Protocol):
         """Once, before anything else: why these books count as restored or copied, or nothing."""
         ...
 
-    async def adopt(self) -> None:
-        """These books are the right ones from now on: a person has looked at them."""
+    async def adopt(self) -> bool:
+        """These books are the right ones from now on: a person has looked at them. False when they
+        are not in doubt, or another replica has adopted them."""
         ...
 
     async def begin_time_anew(self) -> None:

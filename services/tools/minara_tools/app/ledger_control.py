@@ -35,5 +35,4 @@ class LedgerControl:
         """Go on with books that were restored or copied, or whose clock has run back; does nothing
         to any other."""
         await self.ledger.begin_time_anew()
-        if self.restored.is_doubted:
-            await self.restored.adopt()
+        await self.restored.adopt()

@@ -25,7 +25,7 @@ RESTORED = "BOOKS_RESTORED"
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RestoredBooks:
     ledger: FundLedger
     states: TradingStates
@@ -33,12 +33,10 @@ class RestoredBooks:
     steps: MoveSteps
     venue: Venue
     clock: Clock
-    is_doubted: bool = False
 
     async def begin(self) -> str:
         """Look at the books before anything uses them; why they are not trusted, or nothing."""
         reason = await self.ledger.begin()
-        self.is_doubted = bool(reason)
         if reason:
             way_out = "compare them with the venue, then minara ledger adopt"
             await self._set(TradingState.HALTED, f"{reason}; {way_out}")
@@ -46,10 +44,10 @@ class RestoredBooks:
         return reason
 
     async def adopt(self) -> None:
-        """Trust these books again: a person has looked at them."""
-        await self.ledger.adopt()
-        self.is_doubted = False
-        await self._set(TradingState.ACTIVE, "adopted")
+        """Trust these books again: a person has looked at them. Does nothing to books that are
+        trusted, by this replica or by another that adopted them."""
+        if await self.ledger.adopt():
+            await self._set(TradingState.ACTIVE, "adopted")
 
     async def _void_what_waits(self) -> None:
         while waiting := await self.actions.overdue(_FOR_EVER):

@@ -94,6 +94,13 @@ _RANKED = (
 _LATEST_PER_USER = (
     sa.select(TURNS).join(_RANKED, TURNS.c.turn_id == _RANKED.c.latest_turn_id)
 ).where(_RANKED.c.rank == 1)
+_LATEST = (
+    sa.select(TURNS)
+    .join(SESSIONS, TURNS.c.turn_id == SESSIONS.c.latest_turn_id)
+    .where(SESSIONS.c.user_id == sa.bindparam("person"), SESSIONS.c.turn_count > 0)
+    .order_by(SESSIONS.c.update_time.desc(), SESSIONS.c.session_id.desc())
+    .limit(1)
+)
 
 
 class SqlSessions:
@@ -211,6 +218,11 @@ class SqlSessions:
     async def latest_heartbeats(self) -> dict[UserId, Heartbeat]:
         rows = await self._database.read(lambda c: c.execute(_LATEST_PER_USER).mappings().all())
         return {UserId(row["user_id"]): _heartbeat(row) for row in rows}
+
+    async def latest_heartbeat(self, user_id: UserId) -> Heartbeat | None:
+        parameters = {"person": user_id}
+        row = await self._database.read(lambda c: c.execute(_LATEST, parameters).mappings().first())
+        return None if row is None else _heartbeat(row)
 
 
 def _owned(connection: sa.Connection, session_id: SessionId, user_id: UserId) -> Any:

@@ -9,17 +9,21 @@ from minara_workspace.domain.heartbeat import Heartbeat
 
 
 class Heartbeats:
+    """`is_shared`: other replicas write the same pages."""
+
     def __init__(
         self,
         documents: Documents,
         sessions: Sessions,
         *,
         is_enabled: bool,
+        is_shared: bool = False,
         report: Callable[[UserId, OSError], None],
     ) -> None:
         self._documents = documents
         self._sessions = sessions
         self._is_enabled = is_enabled
+        self._is_shared = is_shared
         self._report = report
         self._waiting: dict[UserId, Heartbeat] = {}
         self._stirred = asyncio.Event()
@@ -44,6 +48,16 @@ class Heartbeats:
         waiting, self._waiting = self._waiting, {}
         for user_id, heartbeat in waiting.items():
             try:
-                await self._documents.write_heartbeat(user_id, heartbeat)
+                await self._write(user_id, heartbeat)
             except OSError as error:
                 self._report(user_id, error)
+
+    async def _write(self, user_id: UserId, heartbeat: Heartbeat) -> None:
+        """Write, and look behind: who writes last has then seen the newest turn of all replicas."""
+        newest: Heartbeat | None = heartbeat
+        written: Heartbeat | None = None
+        while newest is not None and newest != written:
+            await self._documents.write_heartbeat(user_id, newest)
+            written = newest
+            if self._is_shared:
+                newest = await self._sessions.latest_heartbeat(user_id)

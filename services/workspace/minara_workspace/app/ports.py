@@ -84,6 +84,10 @@ class Sessions(Protocol):
         """For each user what HEARTBEAT.md should say: from their newest turn."""
         ...
 
+    async def latest_heartbeat(self, user_id: UserId) -> Heartbeat | None:
+        """The same for one user; None before their first turn."""
+        ...
+
 
 class CommitTokens(Protocol):
     """Carry what PrepareTurn would change to CommitTurn, through a caller that may not touch it."""

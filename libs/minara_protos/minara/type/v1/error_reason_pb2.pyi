@@ -132,6 +132,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No such entry of this user's address book."""
     ERROR_REASON_OPERATION_NOT_STUCK: _ErrorReason.ValueType  # 54
     """The venue is still being asked what became of it; a person need not settle it yet."""
+    ERROR_REASON_SCHEMA_TOO_NEW: _ErrorReason.ValueType  # 55
+    """The database was brought to a revision that this version does not know. metadata: revision."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a service refused a call. `google.rpc.ErrorInfo.reason` is the name without the prefix, its
@@ -248,6 +250,8 @@ ERROR_REASON_ADDRESS_NOT_FOUND: ErrorReason.ValueType  # 53
 """No such entry of this user's address book."""
 ERROR_REASON_OPERATION_NOT_STUCK: ErrorReason.ValueType  # 54
 """The venue is still being asked what became of it; a person need not settle it yet."""
+ERROR_REASON_SCHEMA_TOO_NEW: ErrorReason.ValueType  # 55
+"""The database was brought to a revision that this version does not know. metadata: revision."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _DenialReason:
