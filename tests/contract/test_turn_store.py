@@ -198,7 +198,7 @@ async def _turn_of_the_loop() -> None:
     return None
 
 
-async def test_turns_of_a_dead_process_are_orphaned_and_come_back_whole(
+async def test_turns_of_a_dead_process_are_claimed_and_come_back_whole(
     databases: Databases,
 ) -> None:
     database = await databases.open(VERSIONS)
@@ -208,11 +208,63 @@ async def test_turns_of_a_dead_process_are_orphaned_and_come_back_whole(
     await ProcessLease(database, owner="alive").begin()
     mine = SqlTurns(database, owner="alive")
     await mine.admit(a_turn(turn_id="turn-2"))
-    orphaned = await mine.orphaned()
-    assert [each.context.turn_id for each in orphaned] == ["turn-1"]
-    assert orphaned[0].input == turn.input
-    assert orphaned[0].context == turn.context
-    assert orphaned[0].start_time == turn.start_time
+    claimed = await mine.claim([TurnId("turn-2")])
+    assert [each.context.turn_id for each in claimed] == ["turn-1"]
+    assert claimed[0].input == turn.input
+    assert claimed[0].context == turn.context
+    assert claimed[0].start_time == turn.start_time
+
+
+async def test_a_turn_is_claimed_by_one_process_and_its_old_one_stores_no_more(
+    databases: Databases,
+) -> None:
+    database = await databases.open(VERSIONS)
+    stalled = SqlTurns(database, owner="stalled")
+    await stalled.admit(a_turn())
+    await stalled.append(FIRST, [event(1)])
+    heirs = [SqlTurns(databases.reopen(database.url), owner=name) for name in ("one", "two")]
+    for heir in ("one", "two"):
+        await ProcessLease(databases.reopen(database.url), owner=heir).begin()
+    async with asyncio.TaskGroup() as group:
+        claims = [group.create_task(heir.claim([])) for heir in heirs]
+    (owner,) = [heir for heir, task in zip(heirs, claims, strict=True) if task.result()]
+    with pytest.raises(Conflict) as caught:
+        await stalled.append(FIRST, [event(2), event(3, is_terminal=True)])
+    assert caught.value.reason is ErrorReason.LEASE_LOST
+    await owner.append(FIRST, [event(2, is_terminal=True)])
+    assert await stalled.events_after(FIRST, 0) == [event(1), event(2, is_terminal=True)]
+    assert await owner.claim([]) == []
+
+
+async def test_events_stored_before_the_answer_was_lost_are_not_stored_twice(
+    databases: Databases,
+) -> None:
+    database = await databases.open(VERSIONS)
+    store = SqlTurns(database, owner="me")
+    await store.admit(a_turn())
+    for _ in range(2):
+        await store.append(FIRST, [event(1), event(2, is_terminal=True)])
+    assert await store.events_after(FIRST, 0) == [event(1), event(2, is_terminal=True)]
+
+
+@pytest.mark.postgres
+async def test_events_wait_for_a_database_that_is_away_for_a_moment(
+    postgres_shelf: PostgresShelf, postgres_cluster: Cluster
+) -> None:
+    databases = Databases(postgres_shelf)
+    database = await databases.open(VERSIONS)
+    store = SqlTurns(database, owner="me")
+    await store.admit(a_turn())
+    name = sa.make_url(database.url).database or ""
+    async with asyncio.TaskGroup() as group:
+        for number in range(1, 40):
+            group.create_task(store.append(FIRST, [event(number)]))
+            if number % 10 == 0:
+                await postgres_cluster.disconnect(name)
+    stored = await store.events_after(FIRST, 0)
+    assert [each.sequence for each in stored] == list(range(1, 40))
+    await store.aclose()
+    await databases.aclose()
 
 
 async def test_two_processes_never_write_one_session_at_once(databases: Databases) -> None:

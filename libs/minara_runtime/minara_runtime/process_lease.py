@@ -1,5 +1,6 @@
 """The lease by which a process says that it lives and minds what it has begun."""
 
+import math
 from contextlib import suppress
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from minara_core.errors import Unavailable
 from minara_runtime.database import Database
 from minara_runtime.lease_table import LEASES
 from minara_runtime.leases import Leases
+from minara_runtime.outages import through_outage
 from minara_runtime.statements import DatabaseClock
 
 LIFETIME = timedelta(seconds=15)
@@ -60,7 +62,9 @@ class ProcessLease:
                 )
 
     async def stay_alive(self) -> None:
-        """Say so again and again; runs until cancelled."""
+        """Say so again and again, and at once when the database is back; runs until cancelled."""
         while True:
             await pause((self._lifetime / RENEWALS).total_seconds())
-            await self._leases.acquire(self._name, self._lifetime)
+            await through_outage(
+                lambda: self._leases.acquire(self._name, self._lifetime), seconds=math.inf
+            )

@@ -1,6 +1,6 @@
 """The few statements whose SQL differs between SQLite and PostgreSQL."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
@@ -56,6 +56,13 @@ def insert_if_absent(
 ) -> bool:
     """Insert one row unless it collides with a unique key; whether it was inserted."""
     return connection.execute(_absent(table, connection.dialect.name), values).rowcount == 1
+
+
+def insert_absent(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Insert those of `rows` (at least one) that collide with no unique key."""
+    connection.execute(_absent(table, connection.dialect.name), [*rows])
 
 
 def lock_row(

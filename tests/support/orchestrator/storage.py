@@ -1,7 +1,7 @@
 """In-memory TurnStore and SessionWriters; both pass the contract suites of the ports."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -72,8 +72,12 @@ class FakeTurnStore:
         stored = self.events.get(turn_id, [])
         return stored[-1].sequence if stored else 0
 
-    async def orphaned(self) -> list[Turn]:
-        return [turn for turn_id, turn in self.turns.items() if not self._is_over(turn_id)]
+    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
+        return [
+            turn
+            for turn_id, turn in self.turns.items()
+            if not self._is_over(turn_id) and turn_id not in running
+        ]
 
     def _is_over(self, turn_id: TurnId) -> bool:
         return any(event.is_terminal for event in self.events[turn_id])

@@ -167,10 +167,6 @@ class _FailingStore(FakeTurnStore):
             raise Unavailable("locked", reason=ErrorReason.DATABASE_UNAVAILABLE)
         await super().append(turn_id, events)
 
-    @override
-    async def orphaned(self) -> list[Turn]:
-        return []
-
 
 class _WaitingTools(FakeTools):
     """Answers once its gate is open."""

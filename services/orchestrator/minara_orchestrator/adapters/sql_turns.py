@@ -1,8 +1,9 @@
 """Turns and their events in the orchestrator's own database."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from minara_orchestrator.app.ports import Admission, Stirred, StoredEvent
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
+from minara_runtime.outages import through_outage
 from minara_runtime.process_lease import lives
-from minara_runtime.statements import insert_if_absent, lock_name
+from minara_runtime.statements import insert_absent, insert_if_absent, lock_name
+
+OUTAGE_SECONDS = 15.0
+"""How long events wait for the database; a restart of it takes less."""
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
@@ -45,10 +50,31 @@ _AHEAD = (
     )
     .where(_MINE.c.turn_id == sa.bindparam("turn"), TURNS.c.is_over == sa.false())
 )
-_ORPHANED = (
+_UNFINISHED = (
     sa.select(TURNS)
-    .where(TURNS.c.is_over == sa.false(), ~lives(TURNS.c.owner))
+    .where(
+        TURNS.c.is_over == sa.false(),
+        sa.or_(TURNS.c.owner == sa.bindparam("me"), ~lives(TURNS.c.owner)),
+    )
     .order_by(TURNS.c.position)
+)
+_CLAIM = (
+    sa.update(TURNS)
+    .where(
+        TURNS.c.turn_id == sa.bindparam("turn"),
+        TURNS.c.owner == sa.bindparam("before"),
+        TURNS.c.is_over == sa.false(),
+    )
+    .values(owner=sa.bindparam("me"))
+)
+_OURS = (
+    sa.select(TURNS.c.turn_id)
+    .where(
+        TURNS.c.turn_id.in_(sa.bindparam("turns", expanding=True)),
+        TURNS.c.owner == sa.bindparam("me"),
+    )
+    # Several processes may write at once; who claims a turn waits for them.
+    .with_for_update(read=True)
 )
 _EVENTS = (
     sa.select(TURN_EVENTS.c.sequence, TURN_EVENTS.c.is_terminal, TURN_EVENTS.c.body)
@@ -62,7 +88,6 @@ _EVENTS = (
 _LAST = sa.select(sa.func.max(TURN_EVENTS.c.sequence)).where(
     TURN_EVENTS.c.turn_id == sa.bindparam("turn")
 )
-_APPEND = sa.insert(TURN_EVENTS)
 _END = sa.update(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn")).values(is_over=True)
 
 
@@ -76,7 +101,7 @@ class SqlTurns:
         self._database = database
         self._owner = owner
         self._signals = TurnSignals(database)
-        self._writer = GroupCommit[tuple[TurnId, Sequence[StoredEvent]]](self._flush)
+        self._writer = GroupCommit[_Append](self._flush)
 
     async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
         values = _row(turn) | {"owner": self._owner}
@@ -123,28 +148,38 @@ class SqlTurns:
         return None if found is None else TurnId(found)
 
     async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
-        await self._writer.put((turn_id, events))
+        append = _Append(turn_id, events)
+        await self._writer.put(append)
+        if append.is_refused:
+            raise Conflict(
+                "another process has this turn now",
+                reason=ErrorReason.LEASE_LOST,
+                metadata={"turn_id": turn_id},
+            )
 
-    async def _flush(self, batch: list[tuple[TurnId, Sequence[StoredEvent]]]) -> None:
-        rows = [
-            {
-                "turn_id": turn_id,
-                "sequence": event.sequence,
-                "is_terminal": event.is_terminal,
-                "body": event.body,
-            }
-            for turn_id, events in batch
-            for event in events
-        ]
-        over = [{"turn": turn_id} for turn_id, events in batch if events[-1].is_terminal]
+    async def _flush(self, batch: list["_Append"]) -> None:
+        """Write a batch; a database that is away for a moment is waited for, since what cannot be
+        stored cuts its turn off. What was written before the answer was lost is not written twice.
+        """
+        turn_ids = {append.turn_id for append in batch}
 
-        def write(connection: sa.Connection) -> None:
-            connection.execute(_APPEND, rows)
-            if over:
-                connection.execute(_END, over)
-            self._signals.tell(connection, {turn_id for turn_id, _ in batch})
+        def write(connection: sa.Connection) -> set[TurnId]:
+            ours = connection.execute(_OURS, {"turns": [*turn_ids], "me": self._owner}).scalars()
+            owned = {TurnId(turn_id) for turn_id in ours}
+            appends = [append for append in batch if append.turn_id in owned]
+            if appends:
+                insert_absent(connection, TURN_EVENTS, [row for a in appends for row in a.rows()])
+                over = [{"turn": a.turn_id} for a in appends if a.events[-1].is_terminal]
+                if over:
+                    connection.execute(_END, over)
+                self._signals.tell(connection, owned)
+            return owned
 
-        await self._database.transaction(write, brief=True)
+        owned = await through_outage(
+            lambda: self._database.transaction(write, brief=True), seconds=OUTAGE_SECONDS
+        )
+        for append in batch:
+            append.is_refused = append.turn_id not in owned
 
     async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
         parameters = {"turn": turn_id, "after": sequence}
@@ -165,13 +200,48 @@ class SqlTurns:
         found = await self._database.read(lambda c: c.execute(_LAST, {"turn": turn_id}).scalar())
         return found or 0
 
-    async def orphaned(self) -> list[Turn]:
-        rows = await self._database.read(lambda c: c.execute(_ORPHANED).mappings().all())
-        return [_turn(row) for row in rows]
+    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
+        known = set(running)
+        unfinished = await self._database.read(
+            lambda c: c.execute(_UNFINISHED, {"me": self._owner}).mappings().all()
+        )
+        left = [row for row in unfinished if row["turn_id"] not in known]
+
+        def claim(connection: sa.Connection) -> list[Turn]:
+            return [
+                _turn(row)
+                for row in left
+                if connection.execute(
+                    _CLAIM,
+                    {"turn": row["turn_id"], "before": row["owner"], "me": self._owner},
+                ).rowcount
+            ]
+
+        return await self._database.transaction(claim) if left else []
 
     async def aclose(self) -> None:
         """Write out what waits."""
         await self._writer.aclose()
+
+
+@dataclass(slots=True)
+class _Append:
+    """Events on their way; `is_refused` says that the turn is another process's by now."""
+
+    turn_id: TurnId
+    events: Sequence[StoredEvent]
+    is_refused: bool = False
+
+    def rows(self) -> list[dict[str, object]]:
+        return [
+            {
+                "turn_id": self.turn_id,
+                "sequence": event.sequence,
+                "is_terminal": event.is_terminal,
+                "body": event.body,
+            }
+            for event in self.events
+        ]
 
 
 def _is_running(session_id: SessionId) -> Conflict:

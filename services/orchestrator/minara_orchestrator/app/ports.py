@@ -1,6 +1,6 @@
 """What the orchestrator needs from others, in its own words."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -226,7 +226,11 @@ class TurnStore(Protocol):
         ...
 
     async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
-        """Store events; returns when they are durable. A terminal one ends the turn."""
+        """Store events; returns when they are durable. A terminal one ends the turn.
+
+        Raises Conflict (LEASE_LOST) when another process has claimed the turn, Unavailable when
+        the database has not answered for some time.
+        """
         ...
 
     async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
@@ -239,8 +243,9 @@ class TurnStore(Protocol):
 
     async def last_sequence(self, turn_id: TurnId) -> int: ...
 
-    async def orphaned(self) -> list[Turn]:
-        """Turns without a terminal event whose process is dead, oldest first."""
+    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
+        """Turns without a terminal event that nobody runs, oldest first: those of dead processes,
+        which are ours from now on, and our own that are not among the `running` ones."""
         ...
 
 

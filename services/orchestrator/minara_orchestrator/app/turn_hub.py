@@ -48,8 +48,13 @@ class TurnHub:
         self._clock = clock
         self._report_bug = report_bug
         self._live: dict[TurnId, LiveTurn] = {}
-        self._cut_off: dict[TurnId, Turn] = {}
+        self._starting: set[TurnId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def live_count(self) -> int:
+        """Turns that run here, or wait here for others of their session."""
+        return len(self._live)
 
     async def start(self, turn: Turn, *, rejects_double_texting: bool) -> None:
         """Admit the turn and run it; a turn that exists is left as it is.
@@ -63,11 +68,15 @@ class TurnHub:
             if running.turn.context.user_id != turn.context.user_id:
                 raise _unknown_turn(turn_id)
             return
-        admission = await self._store.admit(turn, alone=rejects_double_texting)
-        if admission.is_new:
-            live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
-            self._live[turn_id] = live
-            self._spawn(self._run(live, admission.ahead))
+        self._starting.add(turn_id)
+        try:
+            admission = await self._store.admit(turn, alone=rejects_double_texting)
+            if admission.is_new:
+                live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
+                self._live[turn_id] = live
+                self._spawn(self._run(live, admission.ahead))
+        finally:
+            self._starting.discard(turn_id)
 
     async def follow(
         self, turn_id: TurnId, user_id: UserId, after: int
@@ -101,9 +110,7 @@ class TurnHub:
         """End the turns that a dead process left, and those cut off here, without running anything
         again. What the workspace recorded stands: a turn that was committed is told as completed.
         """
-        for turn in [*await self._store.orphaned(), *self._cut_off.values()]:
-            if turn.context.turn_id in self._live:
-                continue
+        for turn in await self._store.claim({*self._live, *self._starting}):
             last = await self._store.last_sequence(turn.context.turn_id)
             live = LiveTurn(
                 turn,
@@ -159,12 +166,7 @@ class TurnHub:
 
     async def _leave(self, live: LiveTurn) -> None:
         """Forget a turn that no longer runs here; one without its end is recovered later."""
-        turn_id = live.turn.context.turn_id
-        self._live.pop(turn_id, None)
-        if live.is_over:
-            self._cut_off.pop(turn_id, None)
-        else:
-            self._cut_off[turn_id] = live.turn
+        self._live.pop(live.turn.context.turn_id, None)
         await live.abandon()
 
     async def _run_as_writer(self, live: LiveTurn) -> None:
