@@ -12,7 +12,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat demo test check fmt proto lock bench faults clean
+.PHONY: help setup run chat up-local down-local demo test check fmt proto lock bench faults up down test-containers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,12 @@ run: setup ## start Minara: HTTP on loopback, and a chat when this is a terminal
 
 chat: setup ## open a chat in this terminal
 	@$(BIN)/minara chat
+
+up-local: setup ## start five processes on this machine, and wait until they are ready
+	@$(BIN)/minara local up
+
+down-local: setup ## stop them in good order
+	@$(BIN)/minara local down
 
 demo: setup ## drive the chat in a pseudo-terminal, without any key: price, purchase, portfolio, trace
 	@$(BIN)/python scripts/demo.py
@@ -45,8 +51,9 @@ fmt: setup ## format Python and protos
 proto: setup ## regenerate libs/minara_protos from proto/
 	@$(BIN)/python scripts/generate_protos.py
 
-lock: setup ## resolve again and write requirements.lock
+lock: setup ## resolve again; write requirements.lock, and what of it ships to requirements-image.lock
 	@$(BIN)/uv lock && $(BIN)/uv export --frozen --no-emit-workspace --no-header --all-groups -q -o requirements.lock
+	@$(BIN)/uv export --frozen --no-emit-workspace --no-header --no-default-groups -q -o requirements-image.lock
 
 bench: setup ## measure a turn's own overhead, the start and the memory
 	@$(BIN)/python -m bench
@@ -54,6 +61,15 @@ bench: setup ## measure a turn's own overhead, the start and the memory
 faults: setup ## kill, stop and disturb the money path N times from SEED on (docs/faults.md)
 	@bash scripts/install-test-packages.sh
 	@PYTHONPATH=tests $(BIN)/python -m support.faults --runs $(or $(N),100) --seed $(or $(SEED),1) $(ARGS)
+
+up: ## build the image and start all services in containers with your Docker (docs/containers.md)
+	@bash scripts/containers/compose.sh up $(ARGS)
+
+down: ## stop the containers; ARGS=-v removes what they keep, too
+	@bash scripts/containers/compose.sh down $(ARGS)
+
+test-containers: setup ## test image, compose and store in containers; installs an engine where none runs
+	@bash scripts/containers/test.sh
 
 clean: ## remove what make made here; your data folder is not touched
 	@rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis uv.lock

@@ -1,5 +1,6 @@
 """Services as processes of their own: one of them here, or all five on this machine."""
 
+import asyncio
 import json
 import os
 import signal
@@ -179,8 +180,9 @@ async def _gateway_is_ready(settings: GatewaySettings) -> bool:
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - asked, not bound
     client = GatewayClient.over_url(f"http://{host}:{settings.port}", "")
     try:
-        return bool((await client.call("GET", "/readyz"))["ready"])
-    except MinaraError:
+        async with asyncio.timeout(ASK_SECONDS):
+            return bool((await client.call("GET", "/readyz"))["ready"])
+    except (MinaraError, TimeoutError):
         return False
     finally:
         await client.aclose()

@@ -1,0 +1,67 @@
+"""A stream outlives the replica that serves it: the gateway re-attaches behind its back."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+import grpc.aio
+import pytest
+
+from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
+from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara_core.errors import MinaraError
+from minara_core.reasons import ErrorReason
+from support.minara import Minara, finish_reason, is_well_formed
+from support.second_gateway import a_gateway_before
+
+
+class Leaving(agent_grpc.AgentServiceServicer):
+    """Passes a true orchestrator's stream on, and goes away after `after` responses, so often."""
+
+    def __init__(self, true: grpc.aio.Channel, *, after: int, times: int) -> None:
+        self._true = agent_grpc.AgentServiceStub(true)
+        self._after, self._left = after, times
+        self.asked_after: list[int] = []
+
+    async def RunTurn(
+        self,
+        request: agent_pb.RunTurnRequest,
+        context: grpc.aio.ServicerContext[agent_pb.RunTurnRequest, agent_pb.RunTurnResponse],
+    ) -> AsyncIterator[agent_pb.RunTurnResponse]:
+        self.asked_after.append(request.after_sequence)
+        told = 0
+        async for response in self._true.RunTurn(request):
+            for event in response.events:
+                if self._left and told == self._after:
+                    self._left -= 1
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, "this replica leaves")
+                told += 1
+                yield agent_pb.RunTurnResponse(events=[event])
+
+    async def RenderPrompt(
+        self,
+        request: agent_pb.RenderPromptRequest,
+        context: grpc.aio.ServicerContext[
+            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
+        ],
+    ) -> agent_pb.RenderPromptResponse:
+        return agent_pb.RenderPromptResponse()
+
+
+async def test_a_turn_goes_on_when_its_orchestrator_leaves_in_the_middle(minara: Minara) -> None:
+    leaving = Leaving(minara.channel("orchestrator"), after=2, times=2)
+    async with a_gateway_before(leaving, minara) as client:
+        events = await minara.say("price of BTC", through=client)
+    assert is_well_formed(events)
+    assert finish_reason(events) == "stop"
+    assert leaving.asked_after == [0, 2, 4]
+    assert len(await minara.rows("workspace", "turns")) == 1
+
+
+async def test_an_orchestrator_that_is_not_there_from_the_start_is_told_at_once(
+    minara: Minara,
+) -> None:
+    leaving = Leaving(minara.channel("orchestrator"), after=0, times=1)
+    async with a_gateway_before(leaving, minara) as client:
+        with pytest.raises(MinaraError) as refusal:
+            await minara.say("price of BTC", through=client)
+    assert refusal.value.reason is ErrorReason.PEER_UNAVAILABLE

@@ -1,0 +1,82 @@
+"""`minara local`: five processes here, started, told apart, and ended by their pids."""
+
+import json
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from support.process import minara
+
+SERVICES = {"gateway", "orchestrator", "skills", "tools", "workspace"}
+
+
+@pytest.fixture
+def places() -> dict[str, str]:
+    """Free ports for all five."""
+    names = ("PORT", "ORCHESTRATOR_ADDRESS", "WORKSPACE_ADDRESS", "SKILLS_ADDRESS", "TOOLS_ADDRESS")
+    found: dict[str, str] = {}
+    for name in names:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        found[f"MINARA_{name}"] = str(port) if name == "PORT" else f"127.0.0.1:{port}"
+    return found
+
+
+def test_five_processes_start_answer_and_end(tmp_path: Path, places: dict[str, str]) -> None:
+    data_dir = tmp_path / "data"
+    started = minara(data_dir, "local", "up", "--json", **places)
+    try:
+        assert started.returncode == 0, started.stderr
+        facts = json.loads(started.stdout)
+        assert set(facts["pids"]) == SERVICES
+        with urllib.request.urlopen(f"{facts['url']}/readyz") as answer:
+            assert json.load(answer)["peers"] == {
+                "orchestrator": True,
+                "workspace": True,
+                "tools": True,
+            }
+        for name in ("gateway", "tools"):
+            assert minara(data_dir, "health", name, **places).returncode == 0
+        logs = {path.stem for path in (data_dir / "local").glob("*.log")}
+        assert logs == SERVICES
+        said = minara(data_dir, "chat", "--message", "price of BTC", **places)
+        assert "simulated" in said.stdout
+        again = minara(data_dir, "local", "up", **places)
+        assert again.returncode == 1
+        assert "already running" in again.stderr
+        assert minara(data_dir, "local", "status", **places).returncode == 0
+    finally:
+        ended = minara(data_dir, "local", "down", **places)
+    assert ended.returncode == 0, ended.stderr
+    assert minara(data_dir, "local", "status", **places).returncode == 1
+    assert minara(data_dir, "health", "tools", **places).returncode == 1
+    assert "nothing runs here" in minara(data_dir, "local", "down", **places).stdout
+
+
+def test_a_start_that_fails_names_the_service_and_leaves_nothing(
+    tmp_path: Path, places: dict[str, str]
+) -> None:
+    data_dir = tmp_path / "data"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(places["MINARA_PORT"])))
+        taken.listen()
+        failed = minara(data_dir, "local", "up", **places)
+    assert failed.returncode == 1
+    assert "gateway did not become ready" in failed.stderr
+    assert f"port {places['MINARA_PORT']} is taken" in failed.stderr
+    assert minara(data_dir, "local", "status", "--json", **places).stdout.startswith(
+        '{"running": {}'
+    )
+
+
+def test_a_process_that_may_not_start_says_why_and_shows_no_traceback(tmp_path: Path) -> None:
+    several = "127.0.0.1:1,127.0.0.1:2"
+    refused = minara(tmp_path / "data", "service", "skills", MINARA_SKILLS_ADDRESS=several)
+    assert refused.returncode == 2
+    assert "MINARA_LISTEN" in refused.stderr
+    refused = minara(tmp_path / "data", "service", "skills", MINARA_TLS_CERTIFICATE="/nowhere")
+    assert refused.returncode == 2
+    assert "MINARA_TLS_PRIVATE_KEY" in refused.stderr
