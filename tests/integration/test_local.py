@@ -2,14 +2,28 @@
 
 import json
 import socket
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 
+from minara_gateway.main import TOKEN_FILE
 from support.process import minara
 
 SERVICES = {"gateway", "orchestrator", "skills", "tools", "workspace"}
+
+
+def _buy(url: str, token: str) -> None:
+    """A turn and a confirmed purchase cross all five of them."""
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=30) as http:
+        parked = http.post("/v1/chat", json={"message": "buy $50 of ETH"}).json()
+        action = parked["pending_actions"][0]
+        done = http.post(
+            f"/v1/approvals/{action['pending_action_id']}:confirm",
+            json={"action_hash": action["action_hash"]},
+        )
+        assert done.json()["state"] == "ACTION_STATE_DONE"
 
 
 @pytest.fixture
@@ -32,18 +46,13 @@ def test_five_processes_start_answer_and_end(tmp_path: Path, places: dict[str, s
         assert started.returncode == 0, started.stderr
         facts = json.loads(started.stdout)
         assert set(facts["pids"]) == SERVICES
-        with urllib.request.urlopen(f"{facts['url']}/readyz") as answer:
-            assert json.load(answer)["peers"] == {
-                "orchestrator": True,
-                "workspace": True,
-                "tools": True,
-            }
+        peers = httpx.get(f"{facts['url']}/readyz", trust_env=False).json()["peers"]
+        assert peers == {"orchestrator": True, "workspace": True, "tools": True}
         for name in ("gateway", "tools"):
             assert minara(data_dir, "health", name, **places).returncode == 0
         logs = {path.stem for path in (data_dir / "local").glob("*.log")}
         assert logs == SERVICES
-        said = minara(data_dir, "chat", "--message", "price of BTC", **places)
-        assert "simulated" in said.stdout
+        _buy(facts["url"], (data_dir / TOKEN_FILE).read_text("ascii"))
         again = minara(data_dir, "local", "up", **places)
         assert again.returncode == 1
         assert "already running" in again.stderr
