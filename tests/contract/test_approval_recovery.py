@@ -315,5 +315,6 @@ async def test_restored_books_halt_and_void_until_a_person_adopts_them(
     await beside.money.control.halt(action.user_id, reason="by hand")
     await beside.money.books.adopt()
     standing = await ledger.standing(action.user_id, "paper", "paper-local")
-    assert standing.trading.state is TradingState.HALTED  # what another adopted is not adopted again
+    # What another replica has adopted is not adopted again.
+    assert standing.trading.state is TradingState.HALTED
     assert not await (await scene.process("fourth")).money.restored.begin()

@@ -28,7 +28,7 @@ from minara_runtime import telemetry
 from minara_runtime.addresses import peer_target
 from minara_runtime.channels import connect, service_config
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.server import ServingHandle, run_until_signal, serve
+from minara_runtime.server import run_until_signal, serve
 from minara_runtime.service import Service
 from minara_runtime.tls import Tls
 from support.channels import a_service
@@ -91,7 +91,6 @@ async def test_health_follows_readiness() -> None:
 
 async def test_calls_go_round_the_replicas_that_serve() -> None:
     asked: list[int] = []
-    handles: list[ServingHandle] = []
     is_ready = [True, True, True]
 
     def replica(number: int) -> Service:
@@ -104,10 +103,10 @@ async def test_calls_go_round_the_replicas_that_serve() -> None:
 
         return replace(a_service(EchoServicer(say=say).register), is_ready=readiness)
 
-    for number in range(3):
-        handles.append(
-            await serve(replica(number), "127.0.0.1:0", interceptors=(), grace_seconds=0.0)
-        )
+    handles = [
+        await serve(replica(number), "127.0.0.1:0", interceptors=(), grace_seconds=0.0)
+        for number in range(3)
+    ]
     target = peer_target(",".join(f"127.0.0.1:{handle.port}" for handle in handles))
     async with connect(target, peer="echo") as channel:
         stub = EchoStub(channel)
@@ -211,6 +210,26 @@ async def test_sigterm_ends_a_service_in_good_order() -> None:
     await asyncio.wait_for(running, 10)
     assert happened == ["start", "aclose"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_what_runs_without_a_call_is_let_end_within_the_grace() -> None:
+    happened: list[str] = []
+
+    async def drain(seconds: float) -> None:
+        assert 0 < seconds <= 5
+        happened.append("drain")
+
+    async def aclose() -> None:
+        happened.append("aclose")
+
+    service = replace(a_service(EchoServicer().register), drain=drain, aclose=aclose)
+    running = asyncio.create_task(
+        run_until_signal(service, "127.0.0.1:0", interceptors=(), grace_seconds=5.0)
+    )
+    await eventually(lambda: signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 10)
+    assert happened == ["drain", "aclose"]
 
 
 def test_what_may_be_done_twice_is_retried_and_a_decision_is_not() -> None:

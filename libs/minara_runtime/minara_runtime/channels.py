@@ -17,10 +17,10 @@ from minara_runtime.tls import Tls
 
 RETRY_POLICY: Mapping[str, object] = MappingProxyType(
     {
-        "maxAttempts": 4,
+        "maxAttempts": 5,
         "initialBackoff": "0.05s",
         "maxBackoff": "1s",
-        "backoffMultiplier": 2,
+        "backoffMultiplier": 3,
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
 )
@@ -29,7 +29,9 @@ RETRY_POLICY: Mapping[str, object] = MappingProxyType(
 _KEEP_ALIVE_MS = 10_000
 """A peer that is frozen rather than dead is left this fast, and half as much again."""
 _KEEP_ALIVE_TIMEOUT_MS = 5_000
-_LONGEST_RECONNECT_MS = 2_000
+_FIRST_RECONNECT_MS = 100
+_LONGEST_RECONNECT_MS = 1_000
+"""Together with the retries: a peer that has just started is reached by the first call."""
 _SHORTEST_RESOLVING_MS = 1_000
 _REPEATABLE = frozenset({MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT})
 
@@ -56,6 +58,7 @@ def connect(
         ("grpc.keepalive_timeout_ms", _KEEP_ALIVE_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", _LONGEST_RECONNECT_MS),
         ("grpc.dns_min_time_between_resolutions_ms", _SHORTEST_RESOLVING_MS),
         ("grpc.service_config", service_config(contracts)),

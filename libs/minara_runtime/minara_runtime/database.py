@@ -16,7 +16,8 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from minara_core.errors import InvalidRequest
-from minara_runtime import commit_notes
+from minara_runtime import commit_notes, genai
+from minara_runtime.figures import CONNECTIONS, Gauge
 from minara_runtime.migrations import upgrade
 from minara_runtime.postgres_engine import PostgresEngine
 from minara_runtime.sqlite_engine import SqliteEngine
@@ -39,6 +40,10 @@ class Engine(Protocol):
 
     def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A transaction that no other process can be in at the same time, for migrations."""
+        ...
+
+    def in_use(self) -> int:
+        """Connections in use now, those that callers wait for included on SQLite."""
         ...
 
     async def aclose(self) -> None: ...
@@ -136,6 +141,11 @@ class Database:
     async def answers(self) -> bool:
         """Whether the database can be reached now; a busy one can."""
         return await self._engine.answers()
+
+    def gauge(self, name: str) -> Gauge:
+        """How many connections are in use, under this name of the database."""
+        labels = {genai.POOL_NAME: name, genai.CONNECTION_STATE: "used"}
+        return Gauge(figure=CONNECTIONS, read=lambda: ((self._engine.in_use(), labels),))
 
     async def aclose(self) -> None:
         """Finish what runs, refuse what comes (`SHUTTING_DOWN`), close every connection."""

@@ -1,8 +1,9 @@
 """One service in a process of its own: settings, logs, traces, keys, a server, until a signal."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import uvloop
 from google.protobuf.descriptor import FileDescriptor
 
 from minara_core.clock import Clock, SystemClock
+from minara_core.errors import MinaraError
 from minara_core.ids import IdSource, RandomIds
 from minara_runtime import logging, telemetry
 from minara_runtime.addresses import own_address
@@ -18,7 +20,7 @@ from minara_runtime.channels import connect
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.grants import GrantSigner, GrantVerifier
 from minara_runtime.interceptors import server_interceptors
-from minara_runtime.keys import SERVICES, KeyPair, own_keys, read_public_keys
+from minara_runtime.keys import SERVICES, KeyPair, has_shown, own_keys, read_public_keys
 from minara_runtime.server import run_until_signal
 from minara_runtime.service import Service
 from minara_runtime.settings import Settings, SettingsError, read
@@ -53,11 +55,30 @@ def run_service(
     for a setting that does not fit, Conflict when another process holds the service's SQLite
     database in this data folder.
     """
+    with ending_clearly():
+        settings = start_of(settings_type)
+        uvloop.run(_run(name, settings, make, databases(settings)))
+
+
+def start_of(settings_type: type[S]) -> S:
+    """How every process of ours begins: its settings read, its folder made, its log open."""
     os.umask(0o077)  # what Minara keeps is its owner's alone
     settings = read(settings_type)
     DataFolder(settings.data_dir)
     logging.configure(settings, console=True)
-    uvloop.run(_run(name, settings, make, databases(settings)))
+    return settings
+
+
+@contextmanager
+def ending_clearly() -> Generator[None]:
+    """End the process with a sentence instead of a traceback for what it refuses: 2 for a wrong
+    setting, 1 for what it found."""
+    try:
+        yield
+    except MinaraError as error:
+        code = 2 if isinstance(error, SettingsError) else 1
+        sys.stderr.write(f"{error.reason}: {error.message}\n")
+        raise SystemExit(code) from None
 
 
 async def _run(
@@ -71,8 +92,10 @@ async def _run(
         interceptors = server_interceptors(
             GrantVerifier(public, host.clock), host.telemetry, ids=host.ids
         )
+        service = make(settings, host)
+        host.telemetry.metrics.watch(service.gauges)
         await run_until_signal(
-            make(settings, host),
+            service,
             own_place(name, settings),
             interceptors=interceptors,
             tls=tls_of(settings),
@@ -112,13 +135,13 @@ async def hosting(
 
 
 def installation_keys(folder: DataFolder, name: str) -> KeyPair:
-    """A service's own key, made where it is missing, as are those of services that have shown none.
+    """A service's own key, made where it is missing, as are those that services have not shown yet.
 
     So the processes of one installation may start in whatever order; and where each has a key
     folder of its own beside the others' public keys, it neither needs nor sees more.
     """
     for service in SERVICES:
-        if service == name or not any((folder.path / "keys" / service).glob("*.pub")):
+        if service == name or not has_shown(folder.path / "keys" / service, service):
             own_keys(folder.keys(service), service)
     return own_keys(folder.keys(name), name)[0]
 

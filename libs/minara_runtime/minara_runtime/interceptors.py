@@ -24,7 +24,8 @@ from minara_runtime.error_status import code_of, status_of
 from minara_runtime.grant_interceptor import GrantCheck, is_exempt
 from minara_runtime.grants import GrantVerifier
 from minara_runtime.limits import MAX_MESSAGE_BYTES
-from minara_runtime.telemetry import Telemetry, mark_failed
+from minara_runtime.spans import mark_failed
+from minara_runtime.telemetry import Telemetry
 from minara_runtime.trace_context import remote_parent
 
 REQUEST_ID_KEY = "minara-request-id"
@@ -98,14 +99,10 @@ class BorderInterceptor(grpc.aio.ServerInterceptor):
         _bind_ids(message, metadata, span)
 
     def span(self, method: str, metadata: Mapping[str, str | bytes]) -> Any:
-        service, _, name = method.lstrip("/").partition("/")
-        attributes = {
-            genai.RPC_SYSTEM: "grpc",
-            genai.RPC_SERVICE: service,
-            genai.RPC_METHOD: name,
-        }
+        name = method.lstrip("/")
+        attributes = {genai.RPC_SYSTEM: "grpc", genai.RPC_METHOD: name, genai.RPC_RESPONSE: "OK"}
         return self._telemetry.span(
-            method.lstrip("/"), attributes, kind=SpanKind.SERVER, parent=remote_parent(metadata)
+            name, attributes, kind=SpanKind.SERVER, parent=remote_parent(metadata)
         )
 
     def domain_error(self, broken: BaseException, method: str) -> errors.MinaraError:
@@ -187,6 +184,7 @@ class _Call:
                 return await work(span, metadata)
             except asyncio.CancelledError as cancelled:
                 if _is_being_cancelled():
+                    span.set_attribute(genai.RPC_RESPONSE, grpc.StatusCode.CANCELLED.name)
                     raise
                 # Nobody cancelled this call: something inside it was. Unanswered, the caller
                 # would wait for ever.
@@ -198,7 +196,7 @@ class _Call:
             except Exception as broken:
                 error = self._border.domain_error(broken, self._method)
             mark_failed(span, error)
-            span.set_attribute(genai.RPC_STATUS, code_of(error).name)
+            span.set_attribute(genai.RPC_RESPONSE, code_of(error).name)
         return await context.abort_with_status(status_of(error))
 
     def _unimplemented(self, missing: Exception, context: Context) -> errors.MinaraError:

@@ -130,6 +130,11 @@ def own_keys(folder: Path, service: str) -> tuple[KeyPair, ...]:
     return tuple(load_or_create(folder, name) for name in _names_of(service))
 
 
+def has_shown(folder: Path, service: str) -> bool:
+    """Whether all public keys that a service signs with lie in its `folder`."""
+    return all((folder / f"{name}.pub").exists() for name in _names_of(service))
+
+
 def publish(folder: Path, to: Path) -> None:
     """Copy the public keys of `folder`, retired ones too, to where services look that may not see
     the private ones; what is no longer believed is taken away there."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from minara_core.clock import pause
 from minara_core.errors import Unavailable
@@ -75,6 +76,10 @@ class PostgresEngine:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
                 yield connection
                 await connection.commit()
+
+    def in_use(self) -> int:
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     async def aclose(self) -> None:
         self._closing = True

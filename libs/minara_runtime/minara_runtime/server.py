@@ -119,7 +119,9 @@ async def run_until_signal(
             try:
                 await stopping.wait()
             finally:
+                end = loop.time() + grace_seconds
                 await handle.stop()
+                await service.drain(max(0.0, end - loop.time()))
             log.info("stopped", service=service.name)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import grpc.aio
 
 from minara_core.clock import pause
+from minara_core.errors import Unavailable
+from minara_runtime.figures import Gauge
 from minara_runtime.logging import get_logger
 
 FIRST_DELAY_SECONDS = 1.0
@@ -16,6 +18,10 @@ LONGEST_DELAY_SECONDS = 60.0
 
 async def _always() -> bool:
     return True
+
+
+async def _at_once(seconds: float) -> None:
+    """Nothing runs here beyond its calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +44,8 @@ class Job:
 class Service:
     """What `build` returns. `aclose` must be safe after a `start` that failed half-way.
 
-    `is_ready`, asked every second, says whether a call may succeed here.
+    `is_ready`, asked every second, says whether a call may succeed here. `drain` waits for what
+    runs without a call that would wait for it, for at most so many seconds.
     """
 
     name: str
@@ -46,7 +53,9 @@ class Service:
     start: Callable[[], Awaitable[None]]
     aclose: Callable[[], Awaitable[None]]
     jobs: tuple[Job, ...] = ()
+    gauges: tuple[Gauge, ...] = ()
     is_ready: Callable[[], Awaitable[bool]] = _always
+    drain: Callable[[float], Awaitable[None]] = _at_once
 
 
 @asynccontextmanager
@@ -86,6 +95,10 @@ async def _keep_running(service: str, job: Job, first_delay: float) -> None:
         try:
             await job.run()
             return
+        except Unavailable as error:
+            # The database or a peer is away: what waits for it should not wait much longer.
+            log.warning("job_waits", service=service, job=job.name, reason=error.reason)
+            delay = first_delay
         except Exception as error:
             log.error("job_failed", service=service, job=job.name, exc_info=error)
         if loop.time() - begin > LONGEST_DELAY_SECONDS:

@@ -115,6 +115,9 @@ class SqliteEngine:
         finally:
             await engine.dispose()
 
+    def in_use(self) -> int:
+        return self._writer.under_way + self._readers.under_way
+
     async def aclose(self) -> None:
         if self._closing:
             return

@@ -80,6 +80,11 @@ class Lane:
         return self._connected.is_set()
 
     @property
+    def under_way(self) -> int:
+        """Functions that run or wait."""
+        return self._under_way
+
+    @property
     def is_idle(self) -> bool:
         return self._under_way == 0
 

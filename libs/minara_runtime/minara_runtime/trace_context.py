@@ -9,7 +9,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 TRACEPARENT = "traceparent"
 
-_FORM = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_FORM = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 def traceparent() -> str | None:
@@ -21,15 +21,19 @@ def traceparent() -> str | None:
 
 
 def remote_parent(metadata: Mapping[str, str | bytes]) -> Context:
-    """The caller's span as parent; an empty context when there is none or it is malformed."""
+    """The caller's span as parent; an empty context when there is none or it is malformed.
+
+    Later versions than 00 are read by the part that all versions share, as W3C asks; of the flags
+    only `sampled` is taken over.
+    """
     header = metadata.get(TRACEPARENT)
     match = _FORM.fullmatch(header) if isinstance(header, str) else None
-    if match is None:
+    if match is None or (match[1] == "00" and match[5]):
         return Context()
     context = SpanContext(
-        trace_id=int(match[1], 16),
-        span_id=int(match[2], 16),
+        trace_id=int(match[2], 16),
+        span_id=int(match[3], 16),
         is_remote=True,
-        trace_flags=TraceFlags(int(match[3], 16)),
+        trace_flags=TraceFlags(int(match[4], 16) & TraceFlags.SAMPLED),
     )
     return trace.set_span_in_context(NonRecordingSpan(context), Context())

@@ -23,6 +23,7 @@ from minara_gateway import (
     cli_moves,
     cli_services,
     cli_tokens,
+    cli_trace,
 )
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
@@ -30,7 +31,7 @@ from minara_gateway.engine import Attached, attach, find_running, start
 from minara_gateway.orders_view import describe_halt
 from minara_gateway.repl import Repl, describe_trading
 from minara_gateway.terminal import PipedLines, TerminalLines, readable
-from minara_gateway.trace_view import trace_tree
+from minara_gateway.trace_view import trace_view
 from minara_runtime.span_file import read_trace
 from minara_runtime.telemetry import SPAN_FILE
 
@@ -57,6 +58,7 @@ app.command()(cli_moves.confirm)
 app.command()(cli_moves.reject)
 app.command()(cli_moves.orders)
 app.command()(cli_moves.withdraw)
+app.command()(cli_trace.trace)
 
 HALT_SECONDS = 5.0
 """How long the running Minara may take to say that it halted; the file holds meanwhile."""
@@ -142,23 +144,6 @@ def resume(
     run(_resume(settings_or_end(), yes=yes, as_json=as_json))
 
 
-@app.command()
-def trace(turn_id: str, as_json: JsonFlag = False) -> None:
-    """Print one turn's trace as a tree."""
-    settings = settings_or_end()
-    spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
-    if not spans:
-        raise ended(f"no trace of turn {turn_id}")
-    if as_json:
-        facts = [
-            {"name": s.name, "duration_ms": s.duration_ms, "attributes": dict(s.attributes)}
-            for s in spans
-        ]
-        typer.echo(json.dumps(facts, ensure_ascii=False, default=str))
-    else:
-        Console().print(trace_tree(spans))
-
-
 @env_app.command("allow")
 def env_allow(path: Annotated[Path, typer.Argument(help="The .env file.")] = Path(".env")) -> None:
     """Trust this .env as it is now; a changed file must be allowed again."""
@@ -195,7 +180,7 @@ async def _talk(
     def print_trace(turn_id: str) -> None:
         attached.flush_traces()
         spans = read_trace(settings.gateway.data_dir / SPAN_FILE, turn_id)
-        console.print(trace_tree(spans) if spans else "no trace of that turn yet")
+        console.print(trace_view(turn_id, spans) if spans else "no trace of that turn yet")
 
     repl = Repl(attached.client, console, print_trace=print_trace, session_id=session)
     is_terminal = sys.stdin.isatty()

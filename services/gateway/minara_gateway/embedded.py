@@ -12,6 +12,7 @@ from minara_core.ids import IdSource, RandomIds
 from minara_gateway import main as gateway_main
 from minara_gateway.main import Gateway
 from minara_gateway.peers import Channels
+from minara_gateway.request_tracing import trace_requests
 from minara_gateway.settings import GatewaySettings
 from minara_llm.model import ChatModel
 from minara_orchestrator import main as orchestrator_main
@@ -92,7 +93,7 @@ async def run_embedded(
         interceptors = server_interceptors(GrantVerifier(public, clock), telemetry, ids=ids)
 
         async def serve(service: Service) -> grpc.aio.Channel:
-            return await stack.enter_async_context(_served(service, interceptors))
+            return await stack.enter_async_context(_served(service, interceptors, telemetry))
 
         workspace = await serve(
             workspace_main.build(settings.workspace, clock=clock, ids=ids, failpoint=failpoint)
@@ -117,6 +118,7 @@ async def run_embedded(
         )
         channels = Channels(orchestrator=orchestrator, workspace=workspace, tools=tools)
         gateway = gateway_main.build(settings.gateway, channels, clock=clock, ids=ids)
+        trace_requests(gateway.app, telemetry)
         stack.push_async_callback(gateway.aclose)
         await gateway.start()
         yield Engine(
@@ -131,9 +133,12 @@ async def run_embedded(
 
 @asynccontextmanager
 async def _served(
-    service: Service, interceptors: Sequence[grpc.aio.ServerInterceptor]
+    service: Service,
+    interceptors: Sequence[grpc.aio.ServerInterceptor],
+    telemetry: Telemetry,
 ) -> AsyncGenerator[grpc.aio.Channel]:
     """A running service behind an in-process server; yields the channel to it."""
+    telemetry.metrics.watch(service.gauges)
     async with running(service):
         server = InProcessServer(interceptors)
         for servicer in service.servicers:

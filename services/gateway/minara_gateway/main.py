@@ -28,6 +28,7 @@ from minara_gateway.confirmation import Confirmations
 from minara_gateway.http import make_app
 from minara_gateway.peers import Channels, GrantDesk, Peers
 from minara_gateway.readiness import Readiness
+from minara_gateway.request_tracing import trace_requests
 from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
 from minara_gateway.settings import GatewaySettings
 from minara_gateway.store import Caller, GatewayStore
@@ -37,10 +38,10 @@ from minara_runtime.collector import leave_to_live
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.grants import GrantSigner
-from minara_runtime.hosting import hosting
+from minara_runtime.hosting import ending_clearly, hosting, start_of
 from minara_runtime.keys import CONFIRMATION, GATEWAY, load_or_create
 from minara_runtime.server import LEAVING_SECONDS
-from minara_runtime.settings import SettingsError, read
+from minara_runtime.settings import SettingsError
 
 STREAMS_SHARE = 0.8
 """Of the grace, open streams have this much to come to their own end."""
@@ -153,11 +154,8 @@ def owner_token(data_dir: Path) -> str:
 
 def main() -> None:
     """Run the gateway alone, over TCP to its peers, until SIGTERM or SIGINT."""
-    os.umask(0o077)  # what Minara keeps is its owner's alone
-    settings = read(GatewaySettings)
-    DataFolder(settings.data_dir)
-    logging.configure(settings, console=True)
-    uvloop.run(_run(settings))
+    with ending_clearly():
+        uvloop.run(_run(start_of(GatewaySettings)))
 
 
 async def _run(settings: GatewaySettings) -> None:
@@ -174,6 +172,7 @@ async def _run(settings: GatewaySettings) -> None:
             tools=host.connect("tools", _TOOLS_CONTRACTS),
         )
         gateway = build(settings, channels, clock=host.clock, ids=host.ids)
+        trace_requests(gateway.app, host.telemetry)
         stack.push_async_callback(gateway.aclose)
         await gateway.start()
         listeners = [bind_tcp(settings.host, settings.port, ports_to_try=1)]

@@ -239,9 +239,11 @@ class Turns:
                     await self._show(caller, event, language, previews)
                     if event.WhichOneof("event") == "turn_started":
                         event.turn_started.notices.extend(notices)
-                    yield event
-                    if event.WhichOneof("event") in _TERMINAL:
+                    is_over = event.WhichOneof("event") in _TERMINAL
+                    if is_over:  # before the last event: nobody may come back for more
                         self._close(request.context, event)
+                    yield event
+                    if is_over:
                         return
 
     async def _responses(

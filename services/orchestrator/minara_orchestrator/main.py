@@ -15,7 +15,7 @@ from minara_llm.model import ChatModel
 from minara_llm.selection import ProviderSettings, choose
 from minara_orchestrator.adapters.bug_reports import BugReports
 from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
-from minara_orchestrator.adapters.observed_turns import ObservedLoop, ObservedWriters
+from minara_orchestrator.adapters.observed_turns import ObservedLoop
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.skills_client import SkillsClient
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
@@ -33,6 +33,7 @@ from minara_orchestrator.domain.turn import Limits
 from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
+from minara_runtime.figures import Gauge
 from minara_runtime.grants import GrantSigner
 from minara_runtime.hosting import run_service
 from minara_runtime.process_lease import ProcessLease
@@ -110,8 +111,7 @@ def build(
     bugs = BugReports(ids)
     owner = ids.new()
     store = SqlTurns(database, owner=owner)
-    writers = ObservedWriters(LeasedWriters(database, owner=owner))
-    telemetry.metrics.watch([writers.gauge()])
+    writers = LeasedWriters(database, owner=owner)
     lease = ProcessLease(database, owner=owner)
     runner = TurnRunner(
         opening=opening,
@@ -123,17 +123,19 @@ def build(
         report_bug=bugs.of_turn,
         failpoint=failpoint,
     )
+    loop = ObservedLoop(runner, telemetry)
     hub = TurnHub(
         store=store,
         writers=writers,
-        runner=ObservedLoop(runner, telemetry),
+        runner=loop,
         workspace=workspace,
         encode=encode_event,
         clock=clock,
         report_bug=bugs.of_task,
     )
     servicer = AgentServicer(hub, PromptRenderer(opening), clock, telemetry.metrics)
-    return _service(servicer, hub, store, lease, database)
+    queue = loop.queue(lambda: hub.live_count)
+    return _service(servicer, hub, store, lease, database, queue)
 
 
 def _service(
@@ -142,6 +144,7 @@ def _service(
     store: SqlTurns,
     lease: ProcessLease,
     database: Database,
+    queue: Gauge,
 ) -> Service:
     async def start() -> None:
         await database.migrate(VERSIONS)
@@ -166,9 +169,12 @@ def _service(
         start=start,
         aclose=aclose,
         is_ready=database.answers,
+        drain=hub.drain,
+        gauges=(database.gauge("orchestrator"), queue),
         jobs=(
             Job(name="stay-alive", run=lease.stay_alive),
             Job(name="recover-turns", run=hub.recover_forever),
+            Job(name="hear-of-events", run=store.listen_forever),
         ),
     )
 

@@ -48,6 +48,7 @@ def build(settings: SkillsSettings, *, clock: Clock) -> Service:
         start=start,
         aclose=database.aclose,
         is_ready=database.answers,
+        gauges=(database.gauge("skills"),),
     )
 
 

@@ -31,6 +31,7 @@ from minara_tools.adapters.grpc_server_limits import LimitServicer
 from minara_tools.adapters.grpc_server_trading import TradingControlServicer
 from minara_tools.adapters.halt_file import HaltFile
 from minara_tools.adapters.market_simulated import SimulatedMarket
+from minara_tools.adapters.operation_counts import OperationCounts
 from minara_tools.adapters.sandbox_files import SandboxFiles
 from minara_tools.adapters.sql_addresses import SqlAddresses
 from minara_tools.adapters.sql_calls import SqlCalls
@@ -221,6 +222,7 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
         tracing=around.tracing,
         report_bug=around.report_bug,
     )
+    counts = OperationCounts(database)
     lease = ProcessLease(database, owner=around.owner, lifetime=around.pace.lease_lifetime)
 
     async def start() -> None:
@@ -248,7 +250,13 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
         start=start,
         aclose=aclose,
         is_ready=database.answers,
-        jobs=(Job(name="stay-alive", run=lease.stay_alive), *money.jobs, *parts.jobs),
+        gauges=(database.gauge("tools"), counts.gauge()),
+        jobs=(
+            Job(name="stay-alive", run=lease.stay_alive),
+            Job(name="count-operations", run=counts.count_forever),
+            *money.jobs,
+            *parts.jobs,
+        ),
     )
 
 

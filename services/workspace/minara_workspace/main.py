@@ -42,18 +42,7 @@ def build(
         ids,
     )
     tokens = SealedTokens(database)
-    log = get_logger("workspace/heartbeat")
-
-    def report(user_id: UserId, error: OSError) -> None:
-        log.error("heartbeat_not_written", user_id=user_id, exc_info=error)
-
-    heartbeats = Heartbeats(
-        documents,
-        sessions,
-        is_enabled=settings.heartbeat_enabled,
-        is_shared=database.dialect == "postgresql",
-        report=report,
-    )
+    heartbeats = _heartbeats(settings, database, documents, sessions)
     context = ContextServicer(
         TurnPreparation(sessions, documents, tokens),
         TurnCommit(
@@ -86,6 +75,26 @@ def build(
         jobs=(Job(name="write-heartbeats", run=heartbeats.write_forever),),
     )
     return with_audit(service, settings, database, clock=clock, ids=ids, failpoint=failpoint)
+
+
+def _heartbeats(
+    settings: WorkspaceSettings,
+    database: Database,
+    documents: DocumentFolders,
+    sessions: SqlSessions,
+) -> Heartbeats:
+    log = get_logger("workspace/heartbeat")
+
+    def report(user_id: UserId, error: OSError) -> None:
+        log.error("heartbeat_not_written", user_id=user_id, exc_info=error)
+
+    return Heartbeats(
+        documents,
+        sessions,
+        is_enabled=settings.heartbeat_enabled,
+        is_shared=database.dialect == "postgresql",
+        report=report,
+    )
 
 
 def _servicers(context: ContextServicer, session: SessionServicer) -> tuple[Servicer, ...]:

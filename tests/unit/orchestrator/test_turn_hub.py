@@ -153,6 +153,19 @@ async def test_a_turn_whose_events_cannot_be_stored_is_cut_off_and_then_ended() 
     assert await house.store.live_turn(turn.context.session_id, turn.context.user_id) is None
 
 
+async def test_a_turn_that_nobody_watches_ends_while_its_process_drains() -> None:
+    gate = asyncio.Event()
+    house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate))
+    turn = a_turn()
+    await house.hub.start(turn, rejects_double_texting=False)
+    draining = asyncio.create_task(house.hub.drain(5))
+    gate.set()
+    await draining
+    events = await house.store.events_after(turn.context.turn_id, 0)
+    assert events[-1].is_terminal
+    await house.hub.drain(5)
+
+
 class _FailingStore(FakeTurnStore):
     """Cannot write once, at the append of that number."""
 

@@ -11,7 +11,9 @@ from minara_core.errors import NotAuthenticated
 from minara_core.grant import GrantType
 from minara_core.taxonomy import Origin, PermissionTier, Scope
 from minara_runtime import keys
+from minara_runtime.data_folder import DataFolder
 from minara_runtime.grants import GrantSigner, GrantVerifier
+from minara_runtime.hosting import installation_keys
 from minara_runtime.settings import SettingsError, TrustedIssuer
 from support.clock import FixedClock
 from support.ids import SequentialIds
@@ -126,6 +128,18 @@ def test_a_rotated_key_signs_and_what_the_old_one_signed_before_still_counts(
     clock.advance(timedelta(seconds=1))
     with pytest.raises(NotAuthenticated):
         verifier.verify(signed_by(old, clock))
+
+
+def test_a_process_that_finds_half_of_the_gateways_keys_makes_the_other_half(
+    tmp_path: Path,
+) -> None:
+    """So that it believes a gateway that it met in the middle of its first start."""
+    folder = DataFolder(tmp_path / "data")
+    keys.load_or_create(folder.keys("gateway"), keys.GATEWAY)
+    installation_keys(folder, "tools")
+    believed = keys.read_public_keys(folder.path / "keys")
+    confirmation = keys.load_or_create(folder.keys("gateway"), keys.CONFIRMATION)
+    assert believed.find(confirmation.kid) is not None
 
 
 def test_of_a_compromised_key_nothing_counts_any_more(tmp_path: Path) -> None:

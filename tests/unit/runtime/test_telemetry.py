@@ -1,15 +1,22 @@
+import asyncio
+import fcntl
 import json
+import re
 import stat
+import time
 from pathlib import Path
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import semconv, trace
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
 
 from minara_core.errors import Conflict
 from minara_runtime import genai, telemetry
 from minara_runtime.settings import Settings
-from minara_runtime.span_file import FileSpanExporter, read_trace
+from minara_runtime.span_file import FileSpans, read_trace
+from minara_runtime.spans import RecordedSpan, SpanMaker
 from minara_runtime.trace_context import remote_parent, traceparent
 
 
@@ -103,15 +110,16 @@ def test_a_turn_can_be_read_back_with_everything_in_its_trace(tmp_path: Path) ->
 
 
 def test_the_span_file_rotates_and_old_files_are_still_read(tmp_path: Path) -> None:
-    exporter = InMemorySpanExporter()
-    made = telemetry.configure(Settings(), "minara", exporter=exporter)
+    ended: list[RecordedSpan] = []
+    maker = SpanMaker(ended.append)
     for number in range(40):
-        with made.span("work", {genai.TURN_ID: f"t{number}"}):
+        with maker.make("work", {genai.TURN_ID: f"t{number}"}, SpanKind.INTERNAL, None):
             pass
     path = tmp_path / "spans.ndjson"
-    file = FileSpanExporter(path, max_bytes=1_000, kept=2)
-    for span in exporter.get_finished_spans():
-        file.export([span])
+    file = FileSpans(path, Resource({genai.SERVICE_NAME: "minara"}), max_bytes=1_000, kept=2)
+    for span in ended:
+        file.take([span])
+        file.flush()
     names = sorted(found.name for found in tmp_path.iterdir() if "ndjson" in found.name)
     assert names == ["spans.ndjson", "spans.ndjson.1", "spans.ndjson.2"]
     assert all(found.stat().st_size <= 1_000 for found in tmp_path.iterdir())
@@ -119,6 +127,120 @@ def test_the_span_file_rotates_and_old_files_are_still_read(tmp_path: Path) -> N
     oldest = json.loads((tmp_path / "spans.ndjson.2").read_text().splitlines()[0])
     assert read_trace(path, oldest["attributes"]["minara.turn_id"]) != []
     assert read_trace(path, "t0") == []
+
+
+def test_a_stopped_process_that_holds_the_file_keeps_no_other_from_ending(tmp_path: Path) -> None:
+    made = telemetry.configure(Settings(data_dir=tmp_path), "minara")
+    with made.span("work", {genai.TURN_ID: "t1"}):
+        pass
+    path = tmp_path / telemetry.SPAN_FILE
+    path.parent.mkdir(parents=True)
+    with path.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        begin = time.monotonic()
+        made.close()
+        assert time.monotonic() - begin < 3
+    assert read_trace(path, "t1") == []
+
+
+def test_turns_that_share_a_callers_trace_are_read_apart(tmp_path: Path) -> None:
+    made = telemetry.configure(Settings(data_dir=tmp_path), "minara")
+    header = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    for turn in ("t1", "t2"):
+        with (
+            made.span(f"http {turn}", parent=remote_parent(header)),
+            made.span("sessions"),
+            made.span(genai.INVOKE_AGENT, {genai.TURN_ID: turn}),
+            made.span(f"chat {turn}"),
+        ):
+            pass
+    made.close()
+    names = {span.name for span in read_trace(tmp_path / telemetry.SPAN_FILE, "t1")}
+    assert names == {"http t1", "sessions", "invoke_agent", "chat t1"}
+
+
+def test_a_request_that_serves_two_turns_shows_each_without_the_other(tmp_path: Path) -> None:
+    made = telemetry.configure(Settings(data_dir=tmp_path), "minara")
+    with made.span("http"):
+        for turn in ("t1", "t2"):
+            with made.span(genai.INVOKE_AGENT, {genai.TURN_ID: turn}), made.span(f"chat {turn}"):
+                pass
+    made.close()
+    names = {span.name for span in read_trace(tmp_path / telemetry.SPAN_FILE, "t2")}
+    assert names == {"http", "invoke_agent", "chat t2"}
+
+
+def test_a_cancelled_span_is_nobodys_failure(finished: InMemorySpanExporter) -> None:
+    made = telemetry.configure(Settings(), "orchestrator", exporter=finished)
+    with pytest.raises(asyncio.CancelledError), made.span("work"):
+        raise asyncio.CancelledError
+    (span,) = finished.get_finished_spans()
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.attributes == {"minara.outcome": "cancelled"}
+
+
+def test_every_process_says_what_it_is(finished: InMemorySpanExporter) -> None:
+    for _ in range(2):
+        with telemetry.configure(Settings(), "tools", exporter=finished).span("work"):
+            pass
+    one, other = (span.resource.attributes for span in finished.get_finished_spans())
+    assert one["service.name"] == "tools"
+    assert one["service.version"]
+    assert one["service.instance.id"] != other["service.instance.id"]
+
+
+@pytest.mark.parametrize(
+    ("sample", "least", "most"), [(0.0, 0, 0), (0.5, 400, 600), (1.0, 1000, 1000)]
+)
+def test_a_share_of_all_traces_is_sampled_and_the_others_are_recorded_too(
+    sample: float, least: int, most: int
+) -> None:
+    ended: list[RecordedSpan] = []
+    maker = SpanMaker(ended.append, sample=sample)
+    for _ in range(1_000):
+        with maker.make("root", None, SpanKind.SERVER, None):
+            pass
+    assert len(ended) == 1_000
+    assert least <= sum(span.context.trace_flags.sampled for span in ended) <= most
+
+
+@pytest.mark.parametrize("flags", ["00", "01"])
+def test_a_callers_decision_to_sample_is_taken_over_and_handed_on(flags: str) -> None:
+    ended: list[RecordedSpan] = []
+    maker = SpanMaker(ended.append, sample=1.0 - int(flags))
+    header = f"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}"
+    with maker.make("rpc", None, SpanKind.SERVER, remote_parent({"traceparent": header})):
+        sent = traceparent()
+    assert sent is not None
+    assert sent.endswith(f"-{flags}")
+
+
+def test_a_parent_of_a_later_version_is_understood() -> None:
+    ended: list[RecordedSpan] = []
+    header = "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-comes-later"
+    maker = SpanMaker(ended.append)
+    with maker.make("rpc", None, SpanKind.SERVER, remote_parent({"traceparent": header})):
+        pass
+    assert ended[0].context.trace_id == 0x0AF7651916CD43DD8448EB211C80319C
+
+
+def test_names_are_those_of_the_conventions() -> None:
+    """The constants of `genai` that are not ours exist in the conventions' package."""
+    folder = Path(semconv.__file__).parent
+    known = {
+        value
+        for file in folder.rglob("*_attributes.py")
+        for value in re.findall(
+            r'^[A-Z_]+: Final = "([^"]+)"', file.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    ours = {
+        value
+        for name, value in vars(genai).items()
+        if name.isupper() and isinstance(value, str) and "." in value
+    }
+    unknown = {value for value in ours - known if not value.startswith("minara.")}
+    assert unknown == set()
 
 
 def test_a_line_cut_by_a_crash_is_skipped(tmp_path: Path) -> None:

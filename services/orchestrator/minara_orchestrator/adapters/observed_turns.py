@@ -1,8 +1,7 @@
 """Turns as others see them: an `invoke_agent` span each, figures, and how many wait."""
 
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,9 +20,8 @@ from minara_core.events import (
     TurnStarted,
     UsageReported,
 )
-from minara_core.ids import SessionId
 from minara_core.tooling import ToolDenial
-from minara_orchestrator.app.ports import Emit, SessionWriters, TurnLoop
+from minara_orchestrator.app.ports import Emit, TurnLoop
 from minara_orchestrator.domain.turn import Turn
 from minara_runtime import genai
 from minara_runtime.figures import QUEUE, STEP_DURATION, Gauge, Labels
@@ -41,13 +39,24 @@ class ObservedLoop:
     def __init__(self, loop: TurnLoop, telemetry: Telemetry) -> None:
         self._loop = loop
         self._telemetry = telemetry
+        self._running = 0
+
+    def queue(self, live: Callable[[], int]) -> Gauge:
+        """How many turns run, and how many of the `live()` ones here wait for others."""
+
+        def read() -> tuple[tuple[float, Labels], ...]:
+            running = self._running
+            waiting = max(0, live() - running)
+            return (running, {genai.STATE: "running"}), (waiting, {genai.STATE: "waiting"})
+
+        return Gauge(figure=QUEUE, read=read)
 
     async def run(self, turn: Turn, emit: Emit) -> None:
         context = turn.context
         attributes: _Attributes = {
             genai.OPERATION_NAME: genai.INVOKE_AGENT,
             genai.AGENT_NAME: AGENT,
-            genai.CONVERSATION_ID: context.session_id,
+            genai.SESSION: context.session_id,
             genai.TURN_ID: context.turn_id,
             genai.SESSION_ID: context.session_id,
             genai.ORIGIN: context.origin.value,
@@ -59,9 +68,11 @@ class ObservedLoop:
                 seen.take(payload)
                 emit(payload)
 
+            self._running += 1
             try:
                 await self._loop.run(turn, tell)
             finally:
+                self._running -= 1
                 seen.put_on(span)
 
 
@@ -136,37 +147,3 @@ class _Seen:
             span.set_attribute(genai.COST_USD, str(usage.cost_usd))
         if self.failure:
             mark_failed_as(span, self.failure)
-
-
-class ObservedWriters:
-    """Implements SessionWriters around another one; counts who holds a session and who waits."""
-
-    def __init__(self, writers: SessionWriters) -> None:
-        self._writers = writers
-        self._waiting = 0
-        self._running = 0
-
-    @asynccontextmanager
-    async def hold(self, session_id: SessionId) -> AsyncGenerator[int]:
-        self._waiting += 1
-        is_waiting = True
-        try:
-            async with self._writers.hold(session_id) as epoch:
-                self._waiting -= 1
-                is_waiting = False
-                self._running += 1
-                try:
-                    yield epoch
-                finally:
-                    self._running -= 1
-        finally:
-            self._waiting -= is_waiting
-
-    def gauge(self) -> Gauge:
-        def read() -> tuple[tuple[float, Labels], ...]:
-            return (
-                (self._running, {genai.STATE: "running"}),
-                (self._waiting, {genai.STATE: "waiting"}),
-            )
-
-        return Gauge(figure=QUEUE, read=read)

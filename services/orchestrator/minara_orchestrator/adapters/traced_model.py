@@ -71,7 +71,7 @@ class TracedModel:
             genai.OPERATION_NAME: genai.CHAT,
             genai.REQUEST_MODEL: self._model.name,
             genai.PROVIDER_NAME: self._model.provider,
-            genai.CONVERSATION_ID: request.session_id,
+            genai.SESSION: request.session_id,
             genai.REQUEST_MAX_TOKENS: request.max_output_tokens,
             genai.PROMPT_CHARACTERS: system + said,
             genai.PROMPT_SYSTEM_CHARACTERS: system,

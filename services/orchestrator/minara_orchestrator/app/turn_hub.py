@@ -128,6 +128,11 @@ class TurnHub:
             await self.recover()
             await pause(RECOVER_EVERY_SECONDS)
 
+    async def drain(self, seconds: float) -> None:
+        """Let the turns that run here come to their end, watched or not."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
     async def aclose(self) -> None:
         """Stop all turns where they are; the next start recovers them."""
         for task in self._tasks:

@@ -16,6 +16,7 @@ from minara_core.ids import PendingActionId, UserId
 from minara_tools.app.fund_ledger import FundLedger, LockedMove, MoneyStep
 from minara_tools.app.gather_funds import FundGathering
 from minara_tools.app.move_steps import ExecutionFacts, MoveSteps
+from minara_tools.app.observing import PASSED, SEND, STAGES
 from minara_tools.app.ports import Venue
 from minara_tools.domain.approvals import Configuration
 from minara_tools.domain.operations import LOOK_BACK, OperationState
@@ -72,7 +73,9 @@ class MoveExecution:
         parts = self._parts
         given = await self._gathered(action)
         parts.failpoint(CONFIRM_INTENT)
-        held = await self._change(action, parts.steps.hold(action_hash, given))
+        with parts.steps.tracing.part(STAGES) as span:
+            held = await self._change(action, parts.steps.hold(action_hash, given))
+            span.tell(PASSED if self._is_mine(held) else held.action.state.value)
         if not self._is_mine(held):
             return held.action
         parts.failpoint(CONFIRM_HELD)
@@ -117,8 +120,9 @@ class MoveExecution:
             lapsed = parts.steps.lapsed(REQUEST_EXPIRED, "it was not sent within its validity")
             return (await self._change(action, lapsed)).action
         try:
-            async with asyncio.timeout(parts.send_seconds):
-                answer = await parts.venue.send(request)
+            with parts.steps.tracing.part(SEND):
+                async with asyncio.timeout(parts.send_seconds):
+                    answer = await parts.venue.send(request)
         except (ToolFailed, MinaraError, OSError, TimeoutError):
             # Refused, even as late, is not certain: a second copy may yet be taken by a venue whose
             # clock, or whose next door's, runs behind.

@@ -21,10 +21,10 @@ from minara_core.tooling import (
     dump_json,
 )
 from minara_tools.app.call_counts import CallCounts
-from minara_tools.app.observing import ReportBug, Tracing
+from minara_tools.app.observing import GATES, PASSED, STAGES, ReportBug, Tracing
 from minara_tools.app.preview_move import MoveCall, MovePreview
 from minara_tools.app.record_calls import CallRecorder, arguments_hash
-from minara_tools.app.records import outcome_name, reason_of
+from minara_tools.app.records import gate_of, outcome_name, reason_of
 from minara_tools.app.stores import RecordedCall, TurnStore
 from minara_tools.domain import results
 from minara_tools.domain.boundary import marks_turn
@@ -162,9 +162,10 @@ class ToolDispatcher:
     async def _run(self, running: _Running, call: ToolCall) -> None:
         async with running.slots:
             begin = self._clock.monotonic()
-            with self._tracing.tool_call(call.name, call.tool_call_id) as span:
-                result = await self._result(running, call, begin)
-                span.tell(outcome_name(result.outcome), reason_of(result.outcome))
+            is_known = call.name in self._registry.entries
+            with self._tracing.tool_call(call, is_known=is_known) as span:
+                outcome = (result := await self._result(running, call, begin)).outcome
+                span.tell(outcome_name(outcome), reason_of(outcome), gate_of(outcome))
             duration_ms = round((self._clock.monotonic() - begin) * 1_000)
             running.tell(CallFinished(result=result, duration_ms=duration_ms))
 
@@ -214,14 +215,18 @@ class ToolDispatcher:
         return gate_input(call, self._registry, running.ledger, running.batch.selection)
 
     def _refusal(self, given: GateInput) -> ToolDenial | None:
-        try:
-            pass_gates(self._hooks, given)
-            verdict_of(given)
-        except ToolCallBlockedError as blocked:
-            return results.denial(blocked)
-        except Exception as error:
-            return self._broken_hook(error)
-        return None
+        with self._tracing.part(GATES) as span:
+            try:
+                pass_gates(self._hooks, given)
+                span.tell(verdict_of(given).value)
+            except ToolCallBlockedError as blocked:
+                refusal = results.denial(blocked)
+            except Exception as error:
+                refusal = self._broken_hook(error)
+            else:
+                return None
+            span.tell(outcome_name(refusal), refusal.reason, refusal.gate)
+            return refusal
 
     def _broken_hook(self, error: Exception) -> ToolDenial:
         reference = self._report_bug(error, "gate")
@@ -249,7 +254,9 @@ class ToolDispatcher:
         self, running: _Running, entry: ToolEntry, given: GateInput, begin: float
     ) -> ToolResult:
         try:
-            action = await self._preview.action(_move_call(running, entry, given))
+            with self._tracing.part(STAGES) as span:
+                action = await self._preview.action(_move_call(running, entry, given))
+                span.tell(PASSED)
         except Exception as error:
             outcome = self._broken(error, entry)
             return await self._finish(running, entry, given.call, outcome, begin)

@@ -45,6 +45,10 @@ def reason_of(outcome: ToolOutcome) -> str:
     return str(outcome.reason) if isinstance(outcome, ToolDenial | ToolFailure) else ""
 
 
+def gate_of(outcome: ToolOutcome) -> str:
+    return outcome.gate if isinstance(outcome, ToolDenial) else ""
+
+
 def call_record(
     ledger: TurnLedger,
     call: ToolCall,
