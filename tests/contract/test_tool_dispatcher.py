@@ -333,6 +333,12 @@ class CountingEngine:
     async def read(self, fn: Callable[[sa.Connection], T], *, brief: bool) -> T:
         return await self._engine.read(fn, brief=brief)
 
+    async def answers(self) -> bool:
+        return await self._engine.answers()
+
+    def in_use(self) -> int:
+        return self._engine.in_use()
+
     def exclusive(self) -> AbstractAsyncContextManager[AsyncConnection]:
         return self._engine.exclusive()
 
