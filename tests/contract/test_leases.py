@@ -168,21 +168,24 @@ async def test_holding_what_another_holds_is_a_conflict(database: Database) -> N
 
 async def test_a_lost_lease_cancels_the_body(database: Database) -> None:
     one, two = Leases(database, owner="one"), Leases(database, owner="two")
-    was_cancelled = False
+    is_held, was_cancelled = asyncio.Event(), False
 
     async def lose() -> None:
         nonlocal was_cancelled
         async with one.hold("s", LIFETIME, OFTEN):
-            await let_expire(database, "s")
-            await taken(two)
             try:
+                is_held.set()
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 was_cancelled = True
                 raise
 
+    losing = asyncio.create_task(lose())
+    await is_held.wait()
+    await let_expire(database, "s")
+    await taken(two)
     with pytest.raises(Conflict) as lost:
-        await asyncio.wait_for(lose(), 5)
+        await asyncio.wait_for(losing, 5)
     assert lost.value.reason is ErrorReason.LEASE_LOST
     assert was_cancelled
     assert await one.acquire("s", LIFETIME) is None

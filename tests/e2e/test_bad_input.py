@@ -1,5 +1,6 @@
 """Bad input: a problem document with the right status and reason, and nothing stored."""
 
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from support.minara import Minara, a_minara
+from support.deployments import Deployments, persons_of
+from support.minara import Embedded, Minara
 
 UNKNOWN = "0190aaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa"
 
@@ -16,24 +18,28 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def minara(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Minara]:
+async def minara(
+    deployment: str, deployments: Deployments, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Minara]:
     """One for the whole file: what is refused stores nothing, so the tests cannot meet."""
-    async with a_minara(tmp_path_factory.mktemp("input") / "data") as running:
-        yield running
+    async with persons_of(deployment, deployments, tmp_path_factory.mktemp("input")) as factory:
+        yield await factory()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def fresh(tmp_path: Path) -> AsyncGenerator[Minara]:
+async def fresh(
+    deployment: str, deployments: Deployments, tmp_path: Path
+) -> AsyncGenerator[Minara]:
     """One for a test that stores something."""
-    async with a_minara(tmp_path / "data") as running:
-        yield running
+    async with persons_of(deployment, deployments, tmp_path) as factory:
+        yield await factory()
 
 
-def nothing_is_stored(minara: Minara) -> bool:
+async def nothing_is_stored(minara: Minara) -> bool:
     return not (
-        minara.rows("workspace", "SELECT * FROM sessions")
-        or minara.rows("workspace", "SELECT * FROM turns")
-        or minara.rows("orchestrator", "SELECT * FROM turns")
+        await minara.rows("workspace", "sessions")
+        or await minara.rows("workspace", "turns")
+        or await minara.rows("orchestrator", "turns")
     )
 
 
@@ -63,7 +69,7 @@ async def test_a_bad_body_is_a_problem_and_stores_nothing(
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["reason"] == reason
-    assert nothing_is_stored(minara)
+    assert await nothing_is_stored(minara)
 
 
 async def test_text_that_is_no_json_is_a_problem(minara: Minara) -> None:
@@ -107,20 +113,34 @@ ROUTES = [
     ("GET", "/v1/trading"),
     ("POST", "/v1/trading:halt"),
     ("POST", "/v1/trading:resume"),
+    ("POST", "/v1/trading:adopt"),
+    ("POST", "/v1/operations/x:resolve"),
+    ("GET", "/v1/limits"),
+    ("PATCH", "/v1/limits"),
+    ("GET", "/v1/addresses"),
+    ("POST", "/v1/addresses"),
+    ("DELETE", "/v1/addresses/x"),
+    ("GET", "/v1/orders"),
+    ("POST", "/v1/orders"),
+    ("POST", "/v1/orders:cancel"),
+    ("POST", "/v1/manual-actions"),
+    ("GET", "/v1/tools"),
+    ("GET", "/v1/audit"),
 ]
+OPEN_ROUTES = [("GET", "/healthz"), ("GET", "/readyz")]
 
 
+@pytest.mark.only("embedded", reason="it reads the table of an app in this process")
 async def test_the_table_of_routes_is_whole(minara: Minara) -> None:
+    assert isinstance(minara.installation, Embedded)
+    paths: dict[str, dict[str, Any]] = minara.installation.engine.gateway.app.openapi()["paths"]
     served = {
-        (method, getattr(route, "path", ""))
-        for route in minara.engine.gateway.app.routes
-        for method in (getattr(route, "methods", None) or ())
+        (method.upper(), re.sub(r"\{\w+\}", "x", path))
+        for path, methods in paths.items()
+        for method in methods
     }
-    known = {path.partition("?")[0] for _, path in ROUTES} | {"/healthz"}
-    shapes = {
-        path.replace("{pending_action_id}", "x").replace("{session_id}", "x") for _, path in served
-    }
-    assert shapes <= known, shapes - known
+    known = {(method, path.partition("?")[0]) for method, path in (*ROUTES, *OPEN_ROUTES)}
+    assert served == known
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -133,15 +153,16 @@ async def test_no_route_answers_without_a_good_token(
 ) -> None:
     headers = {"Authorization": header} if header else {}
     async with minara.http(**headers) as http:
-        response = await http.request(method, path, json={} if method == "POST" else None)
+        response = await http.request(method, path, json=None if method == "GET" else {})
     assert response.status_code == 401
     assert response.json()["reason"] == reason
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_health_is_the_only_open_door(minara: Minara) -> None:
+async def test_health_and_readiness_are_the_only_open_doors(minara: Minara) -> None:
     async with minara.http() as http:
         assert (await http.get("/healthz")).json() == {"ok": True}
+        assert (await http.get("/readyz")).json()["ready"] is True
         assert (await http.get("/docs")).status_code == 404
 
 
@@ -168,7 +189,7 @@ async def test_a_foreign_page_changes_nothing(minara: Minara, headers: dict[str,
         response = await http.post("/v1/chat", json={"message": "price of BTC"}, headers=headers)
     assert response.status_code == 403
     assert response.json()["reason"] == "ORIGIN_FOREIGN"
-    assert nothing_is_stored(minara)
+    assert await nothing_is_stored(minara)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
@@ -179,7 +200,7 @@ async def test_a_simple_cross_site_post_never_reaches_a_route(minara: Minara, ki
         )
     assert response.status_code == 415
     assert response.json()["reason"] == "CONTENT_TYPE_UNSUPPORTED"
-    assert nothing_is_stored(minara)
+    assert await nothing_is_stored(minara)
 
 
 async def test_our_own_page_may_post(fresh: Minara) -> None:
@@ -205,5 +226,5 @@ async def test_secrets_in_a_message_reach_no_store(fresh: Minara) -> None:
         response = await http.post("/v1/chat", json={"message": f"my key is {key}, price of BTC"})
     assert response.json()["notices"]
     for service in ("workspace", "orchestrator", "tools", "skills"):
-        for file in fresh.data_dir.glob(f"{service}.db*"):
-            assert key.encode() not in file.read_bytes(), file.name
+        assert await fresh.tables_with(service, key) == []
+    assert await fresh.tables_with("workspace", "price of BTC") != []

@@ -1,21 +1,15 @@
 """The cached prefix: across a ten-turn session every request extends the one before."""
 
 from itertools import pairwise
-from pathlib import Path
 
-from minara_llm.model import ModelRequest
-from minara_llm.scripted import ScriptedModel, calls, says
-from support.minara import a_minara, finish_reason
+from minara_llm.scripted import calls, says
+from support.deployments import MinaraFactory
+from support.minara import finish_reason
 
 TURNS = 10
 
 
-def wire(request: ModelRequest) -> tuple[str, str, list[str]]:
-    """A request as text: tools, system, then each message; equal text is equal bytes."""
-    return repr(request.tools), repr(request.system), [repr(m) for m in request.messages]
-
-
-async def test_ten_turns_extend_one_prefix_byte_for_byte(tmp_path: Path) -> None:
+async def test_ten_turns_extend_one_prefix_byte_for_byte(minara_factory: MinaraFactory) -> None:
     scripts = [
         script
         for number in range(TURNS)
@@ -24,18 +18,13 @@ async def test_ten_turns_extend_one_prefix_byte_for_byte(tmp_path: Path) -> None
             says(f"answer {number}"),
         )
     ]
-    model = ScriptedModel(scripts)
-    async with a_minara(tmp_path / "data", model=model) as minara:
-        for number in range(TURNS):
-            events = await minara.say(
-                f"message {number}: buy, price, portfolio, 比特幣"[: 12 + number]
-            )
-            assert finish_reason(events) == "stop"
-    model.assert_exhausted()
-    requests = [wire(request) for request in model.requests]
-    assert len(requests) == 2 * TURNS
-    for before, after in pairwise(requests):
-        assert after[0] == before[0]
-        assert after[1] == before[1]
-        assert after[2][: len(before[2])] == before[2]
-        assert len(after[2]) > len(before[2])
+    minara = await minara_factory(scripts=scripts)
+    for number in range(TURNS):
+        events = await minara.say(f"message {number}: buy, price, portfolio, 比特幣"[: 12 + number])
+        assert finish_reason(events) == "stop"
+    minara_factory.model.assert_exhausted()
+    prompts = minara_factory.model.prompts()
+    assert len(prompts) == 2 * TURNS
+    for before, after in pairwise(prompts):
+        assert after[: len(before)] == before
+        assert len(after) > len(before)

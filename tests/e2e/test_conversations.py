@@ -1,16 +1,14 @@
 """The conversations of the specification, over HTTP, through five services, in three languages."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
+from support.eventually import eventually
 from support.minara import (
     Minara,
-    a_minara,
     finish_reason,
     is_well_formed,
     named,
@@ -63,12 +61,6 @@ LANGUAGES = {
 }
 
 
-@pytest.fixture
-async def minara(tmp_path: Path) -> AsyncGenerator[Minara]:
-    async with a_minara(tmp_path / "data") as running:
-        yield running
-
-
 @pytest.fixture(params=LANGUAGES)
 def words(request: pytest.FixtureRequest) -> Words:
     return LANGUAGES[request.param]
@@ -85,12 +77,10 @@ async def test_a_price_question_is_answered_from_one_read_tool(
     assert finish_reason(events) == "stop"
     assert any(character.isdigit() for character in text_of(events))
     turn_id = named(events, "turn_started")[0]["turn_id"]
-    assert minara.rpcs(turn_id) == ON_THE_PATH + Counter({"ExecuteTools": 1})
-    stored = minara.rows("workspace", "SELECT * FROM turns WHERE turn_id = ?", turn_id)
+    assert await minara.rpcs(turn_id) == ON_THE_PATH + Counter({"ExecuteTools": 1})
+    stored = await minara.rows("workspace", "turns", turn_id=turn_id)
     assert [(row["state"], row["message"]) for row in stored] == [("completed", words.price)]
-    audited = minara.rows(
-        "tools", "SELECT kind, subject, outcome FROM audit_records WHERE turn_id = ?", turn_id
-    )
+    audited = await minara.rows("tools", "audit_records", turn_id=turn_id)
     assert [(row["kind"], row["subject"]) for row in audited] == [("tool_call", "get_price")]
 
 
@@ -107,7 +97,7 @@ async def test_a_purchase_waits_for_a_yes_and_is_executed_once(
     assert action["state"] == "ACTION_STATE_PENDING"
     assert action["solicited"] is True
     assert Decimal(action["order"]["max_spend"]["value"]) == 50
-    assert not minara.rows("paper", "SELECT * FROM paper_orders")
+    assert not await minara.rows("paper", "paper_orders")
 
     told = await minara.say(words.yes)
     assert is_well_formed(told)
@@ -117,16 +107,16 @@ async def test_a_purchase_waits_for_a_yes_and_is_executed_once(
     spent = Decimal(decided["action"]["outcome"]["spent"]["value"])
     assert 0 < spent <= 50
     assert tools_called(told) == []
-    orders = minara.rows("paper", "SELECT * FROM paper_orders")
+    orders = await minara.rows("paper", "paper_orders")
     assert len(orders) == 1
-    stored = minara.rows("tools", "SELECT state FROM pending_actions")
+    stored = await minara.rows("tools", "pending_actions")
     assert [row["state"] for row in stored] == ["done"]
     turn_id = named(told, "turn_started")[0]["turn_id"]
-    assert minara.rpcs(turn_id) == ON_THE_PATH
+    assert await minara.rpcs(turn_id) == ON_THE_PATH
 
     again = await minara.say(words.yes)
     assert named(again, "action_decided") == []
-    assert len(minara.rows("paper", "SELECT * FROM paper_orders")) == 1
+    assert len(await minara.rows("paper", "paper_orders")) == 1
 
     held = await minara.say(words.portfolio)
     assert tools_called(held) == ["get_portfolio"]
@@ -140,7 +130,7 @@ async def test_a_refusal_rejects_for_good(minara: Minara, words: Words) -> None:
     assert named(told, "action_decided")[0]["decision"] == "DECISION_REJECT"
     revived = await minara.say(words.yes, shown_action_id=action_id)
     assert named(revived, "action_decided") == []
-    assert not minara.rows("paper", "SELECT * FROM paper_orders")
+    assert not await minara.rows("paper", "paper_orders")
 
 
 async def test_an_analysis_runs_no_money_tool(minara: Minara, words: Words) -> None:
@@ -150,7 +140,7 @@ async def test_an_analysis_runs_no_money_tool(minara: Minara, words: Words) -> N
     assert "get_price" in tools_called(events)
     assert named(events, "approval_requested") == []
     assert finish_reason(events) == "stop"
-    assert not minara.rows("tools", "SELECT * FROM pending_actions")
+    assert not await minara.rows("tools", "pending_actions")
 
 
 async def test_every_event_can_be_read_again(minara: Minara, words: Words) -> None:
@@ -177,14 +167,14 @@ async def test_a_repeated_post_with_its_key_is_the_same_turn(minara: Minara) -> 
     assert first.json() == second.json()
     assert other.status_code == 409
     assert other.json()["reason"] == "IDEMPOTENCY_KEY_REUSED"
-    assert len(minara.rows("workspace", "SELECT * FROM turns")) == 1
-    assert len(minara.rows("workspace", "SELECT * FROM sessions")) == 1
+    assert len(await minara.rows("workspace", "turns")) == 1
+    assert len(await minara.rows("workspace", "sessions")) == 1
 
 
 async def test_the_heartbeat_page_follows_the_turn(minara: Minara) -> None:
-    from support.eventually import eventually
-
     await minara.say("price of BTC")
-    page = minara.data_dir / "pages" / "HEARTBEAT.md"
-    await eventually(page.exists)
-    assert f"session_id: {minara.session_id}" in page.read_text("utf-8")
+
+    async def names_the_session() -> bool:
+        return f"session_id: {minara.session_id}" in await minara.page("HEARTBEAT.md")
+
+    await eventually(names_the_session, timeout=10, every=0.1)

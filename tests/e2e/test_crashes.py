@@ -75,12 +75,11 @@ async def test_a_confirmed_move_happens_at_most_once_and_is_known(
     tmp_path: Path, point: str
 ) -> None:
     data_dir = tmp_path / "data"
-    async with a_process(data_dir) as calm:
-        reply = await calm.client.call("POST", "/v1/chat", {"message": "buy $50 of ETH"})
-    action = reply["pending_actions"][0]
-    path = f"/v1/approvals/{action['pending_action_id']}"
-    body = {"action_hash": action["action_hash"]}
     async with a_process(data_dir, failpoint=point) as dying:
+        reply = await dying.client.call("POST", "/v1/chat", {"message": "buy $50 of ETH"})
+        action = reply["pending_actions"][0]
+        path = f"/v1/approvals/{action['pending_action_id']}"
+        body = {"action_hash": action["action_hash"]}
         with pytest.raises(MinaraError):
             await dying.client.call("POST", f"{path}:confirm", body)
         assert await dying.died_at(point)
@@ -97,10 +96,9 @@ async def test_a_confirmed_move_happens_at_most_once_and_is_known(
 
 async def test_an_outcome_nobody_was_told_is_told_by_the_next_turn(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    async with a_process(data_dir) as calm:
-        reply = await calm.client.call("POST", "/v1/chat", {"message": "buy $50 of ETH"})
-    action = reply["pending_actions"][0]
     async with a_process(data_dir, failpoint="confirm.posted") as dying:
+        reply = await dying.client.call("POST", "/v1/chat", {"message": "buy $50 of ETH"})
+        action = reply["pending_actions"][0]
         with pytest.raises(MinaraError):
             await dying.client.call(
                 "POST",

@@ -1,7 +1,6 @@
 """Limits and recipients over HTTP and in the terminal chat."""
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -9,7 +8,7 @@ from rich.console import Console
 from minara_core.reasons import ErrorReason
 from minara_gateway.client import ProblemError
 from minara_gateway.repl import Repl
-from support.minara import Minara, a_minara
+from support.minara import Minara
 from support.tools.funds import EVM_ADDRESS
 
 
@@ -33,15 +32,14 @@ class Lines:
         return self._lines.pop(0) if self._lines else None
 
 
-async def test_limits_are_read_and_changed_over_http(tmp_path: Path) -> None:
-    async with a_minara(tmp_path / "data") as minara:
-        before = (await minara.client.call("GET", "/v1/limits"))["limits"]
-        assert before["is_chosen"] is False
-        body = {"preset": "small", "values": {"max_day_moves": "3"}}
-        after = (await minara.client.call("PATCH", "/v1/limits", body))["limits"]
-        shown = {one["name"]: one["value"]["value"] for one in after["limits"]}
-        assert (shown["max_move_usd"], shown["max_day_moves"]) == ("500", "3")
-        assert (await minara.client.call("GET", "/v1/limits"))["limits"] == after
+async def test_limits_are_read_and_changed_over_http(minara: Minara) -> None:
+    before = (await minara.client.call("GET", "/v1/limits"))["limits"]
+    assert before["is_chosen"] is False
+    body = {"preset": "small", "values": {"max_day_moves": "3"}}
+    after = (await minara.client.call("PATCH", "/v1/limits", body))["limits"]
+    shown = {one["name"]: one["value"]["value"] for one in after["limits"]}
+    assert (shown["max_move_usd"], shown["max_day_moves"]) == ("500", "3")
+    assert (await minara.client.call("GET", "/v1/limits"))["limits"] == after
 
 
 @pytest.mark.parametrize(
@@ -55,43 +53,39 @@ async def test_limits_are_read_and_changed_over_http(tmp_path: Path) -> None:
     ],
 )
 async def test_a_change_that_makes_no_sense_is_a_bad_request(
-    tmp_path: Path, body: dict[str, object], reason: ErrorReason
+    minara: Minara, body: dict[str, object], reason: ErrorReason
 ) -> None:
-    async with a_minara(tmp_path / "data") as minara:
-        with pytest.raises(ProblemError) as refused:
-            await minara.client.call("PATCH", "/v1/limits", body)
-        assert (refused.value.status, refused.value.reason) == (400, reason)
+    with pytest.raises(ProblemError) as refused:
+        await minara.client.call("PATCH", "/v1/limits", body)
+    assert (refused.value.status, refused.value.reason) == (400, reason)
 
 
-async def test_recipients_are_entered_and_removed_over_http(tmp_path: Path) -> None:
-    async with a_minara(tmp_path / "data") as minara:
-        body = {"name": "wallet", "chain": "ethereum", "address": EVM_ADDRESS}
-        entered = (await minara.client.call("POST", "/v1/addresses", body))["address"]
-        listed = await minara.client.call("GET", "/v1/addresses?page_size=1")
-        assert listed["addresses"] == [entered]
-        path = f"/v1/addresses/{entered['address_id']}"
-        for _ in range(2):
-            await minara.client.call("DELETE", path, {})
-        assert (await minara.client.call("GET", "/v1/addresses"))["addresses"] == []
-        with pytest.raises(ProblemError) as refused:
-            await minara.client.call("DELETE", "/v1/addresses/nobody", {})
-        assert (refused.value.status, refused.value.reason) == (404, ErrorReason.ADDRESS_NOT_FOUND)
+async def test_recipients_are_entered_and_removed_over_http(minara: Minara) -> None:
+    body = {"name": "wallet", "chain": "ethereum", "address": EVM_ADDRESS}
+    entered = (await minara.client.call("POST", "/v1/addresses", body))["address"]
+    listed = await minara.client.call("GET", "/v1/addresses?page_size=1")
+    assert listed["addresses"] == [entered]
+    path = f"/v1/addresses/{entered['address_id']}"
+    for _ in range(2):
+        await minara.client.call("DELETE", path, {})
+    assert (await minara.client.call("GET", "/v1/addresses"))["addresses"] == []
+    with pytest.raises(ProblemError) as refused:
+        await minara.client.call("DELETE", "/v1/addresses/nobody", {})
+    assert (refused.value.status, refused.value.reason) == (404, ErrorReason.ADDRESS_NOT_FOUND)
 
 
-async def test_the_chat_shows_and_sets_limits_without_the_model(tmp_path: Path) -> None:
-    async with a_minara(tmp_path / "data") as minara:
-        shown = await talk(minara, "/limits", "/limits max_move_usd=800", "/limits nonsense")
-        assert "these are the standard limits" in shown
-        assert "max_move_usd                    800" in shown
-        assert "REQUEST_INVALID" in shown
+async def test_the_chat_shows_and_sets_limits_without_the_model(minara: Minara) -> None:
+    shown = await talk(minara, "/limits", "/limits max_move_usd=800", "/limits nonsense")
+    assert "these are the standard limits" in shown
+    assert "max_move_usd                    800" in shown
+    assert "REQUEST_INVALID" in shown
 
 
 async def test_a_move_over_the_persons_own_limit_is_denied_with_the_way_out(
-    tmp_path: Path,
+    minara: Minara,
 ) -> None:
-    async with a_minara(tmp_path / "data") as minara:
-        await minara.client.call("PATCH", "/v1/limits", {"values": {"max_move_usd": "40"}})
-        shown = await talk(minara, "buy $50 of ETH")
-        assert "your limit max_move_usd is 40" in shown
-        assert "minara limits set max_move_usd=50" in shown
-        assert "PATCH /v1/limits" in shown
+    await minara.client.call("PATCH", "/v1/limits", {"values": {"max_move_usd": "40"}})
+    shown = await talk(minara, "buy $50 of ETH")
+    assert "your limit max_move_usd is 40" in shown
+    assert "minara limits set max_move_usd=50" in shown
+    assert "PATCH /v1/limits" in shown

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -41,30 +41,38 @@ class PostgresMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running server; `folder` holds its socket."""
+    """A running server; `server` is the URL by which its superuser reaches it."""
 
-    folder: Path
-    port: int
+    server: sa.URL
+
+    @classmethod
+    def at(cls, url: str) -> "Cluster":
+        return cls(server=sa.make_url(url))
+
+    @classmethod
+    def on_socket(cls, folder: Path, port: int) -> "Cluster":
+        place = {"host": str(folder), "port": str(port)}
+        return cls(server=sa.URL.create("postgresql", username=_SERVER_USER, query=place))
 
     def url(self, database: str) -> str:
-        return f"postgresql://{_SERVER_USER}@/{database}?host={quote(str(self.folder))}&port={self.port}"
+        return self.server.set(database=database).render_as_string(hide_password=False)
 
     async def create(self, database: str, *, template: str = "template0") -> str:
         """Make a database, a copy of `template`; its URL."""
-        await self._command(f'CREATE DATABASE "{database}" TEMPLATE "{template}"')
+        await self.command(f'CREATE DATABASE "{database}" TEMPLATE "{template}"')
         return self.url(database)
 
     async def drop(self, database: str) -> None:
         """Remove a database, with whatever is still connected to it."""
-        await self._command(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
+        await self.command(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
 
     async def disconnect(self, database: str) -> None:
         """Cut off every client of a database, as a restart of the server does."""
-        await self._command(
+        await self.command(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
         )
 
-    async def _command(self, sql: str) -> None:
+    async def command(self, sql: str) -> None:
         engine = create_async_engine(
             self.url("postgres").replace("postgresql:", "postgresql+asyncpg:"),
             poolclass=NullPool,
@@ -111,7 +119,7 @@ class SharedCluster:
             os.close(pin)
             return None
         self._pin = pin
-        return Cluster(folder=Path(read["folder"]), port=read["port"])
+        return Cluster.on_socket(Path(read["folder"]), read["port"])
 
     def _started(self) -> Cluster:
         binaries = find_binaries()
@@ -134,7 +142,7 @@ class SharedCluster:
         )
         note = {"folder": str(folder), "port": port, "lock": str(lock)}
         (self._shared / "postgres.json").write_text(json.dumps(note))
-        return Cluster(folder=folder, port=port)
+        return Cluster.on_socket(folder, port)
 
 
 def find_binaries() -> Path:
@@ -157,7 +165,7 @@ def _version(folder: Path) -> int:
 
 def _start(binaries: Path, folder: Path, port: int) -> None:
     data = folder / "data"
-    _run(
+    run_as_server(
         [binaries / "initdb", "-D", data, "--auth=trust", "--no-sync", "-U", _SERVER_USER,
          "--encoding=UTF8", "--locale=C"]
     )  # fmt: skip
@@ -169,10 +177,10 @@ def _start(binaries: Path, folder: Path, port: int) -> None:
     }
     with (data / "postgresql.auto.conf").open("a") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-    _run([binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "start"])
+    run_as_server([binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "start"])
 
 
-def _run(command: list[str | Path]) -> None:
+def run_as_server(command: list[str | Path]) -> None:
     """Run a server program as its own user, since it refuses to run as root."""
     user = _server_user()
     subprocess.run(
@@ -202,7 +210,7 @@ def _keep(binaries: Path, folder: Path) -> None:
     lock = os.open(folder / "users.lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        _run([binaries / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop"])
+        run_as_server([binaries / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

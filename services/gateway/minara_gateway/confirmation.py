@@ -145,6 +145,25 @@ class Confirmations:
         decision = Decision.CONFIRM if word == "yes" else Decision.REJECT
         return TypedDecision(action=action, decision=decision)
 
+    async def decided(
+        self, caller: Caller, *, text: str, session_id: str, shown_action_id: str, turn_id: str
+    ) -> PendingAction | None:
+        """The action that a typed message has decided before, when that message is repeated; None
+        when it was a message like any other, which is the turn `turn_id`."""
+        word = typed_decision(text)
+        if word is None or not shown_action_id or not session_id or not caller.is_interactive:
+            return None
+        try:
+            action = await self.find(caller, shown_action_id)
+        except NotFound:
+            return None
+        decision = Decision.CONFIRM if word == "yes" else Decision.REJECT
+        if action.session_id != session_id or decision is not _decision_on(action):
+            return None
+        if await self._is_known(caller, turn_id=turn_id):
+            return None
+        return await self.decide(caller, shown_action_id, action.action_hash, decision)
+
     async def _was_last_word(self, caller: Caller, session_id: str, action: PendingAction) -> bool:
         if not await self._store.is_last_word(action):
             return False
@@ -161,9 +180,16 @@ class Confirmations:
         )
 
     async def _is_running(self, caller: Caller, session_id: str) -> bool:
+        try:
+            return await self._is_known(caller, session_id=session_id)
+        except Unavailable:
+            return True  # in doubt a word decides nothing
+
+    async def _is_known(self, caller: Caller, *, turn_id: str = "", session_id: str = "") -> bool:
+        """Whether the orchestrator has this turn, or one that runs in this session."""
         call = self._peers.agent.RunTurn(
             agent_pb.RunTurnRequest(
-                context=self._grants.watch(caller, turn_id="", session_id=session_id),
+                context=self._grants.watch(caller, turn_id=turn_id, session_id=session_id),
                 attach=agent_pb.Attach(),
             ),
             timeout=READ_SECONDS,
@@ -173,8 +199,19 @@ class Confirmations:
                 return True
         except NotFound:
             return False
-        except (DeadlineExceeded, Unavailable):
-            return True  # in doubt a word decides nothing
+        except DeadlineExceeded:
+            return True  # it has nothing to tell yet
         finally:
             call.cancel()
         return True
+
+
+def _decision_on(action: PendingAction) -> Decision | None:
+    """What was decided on it; None while nobody has, and when time or another one did."""
+    match action.state:
+        case ActionState.PENDING | ActionState.EXPIRED | ActionState.SUPERSEDED:
+            return None
+        case ActionState.REJECTED:
+            return Decision.REJECT
+        case _:
+            return Decision.CONFIRM

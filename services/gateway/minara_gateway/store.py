@@ -201,10 +201,11 @@ class GatewayStore:
         row = await self._database.read(lambda c: c.execute(_FIND_SHOWN, parameters).first())
         return row is not None and row.is_last_word
 
-    async def claim_key(self, user_id: UserId, key: str, body_hash: str) -> None:
-        """Bind an idempotency key to a body; raises Conflict when it was bound to another."""
+    async def claim_key(self, user_id: UserId, key: str, body_hash: str) -> bool:
+        """Bind an idempotency key to a body; whether it is new. Raises Conflict when it was bound
+        to another."""
 
-        def claim(connection: sa.Connection) -> str:
+        def claim(connection: sa.Connection) -> tuple[bool, str]:
             values = {
                 "user_id": user_id,
                 "key": key,
@@ -212,15 +213,17 @@ class GatewayStore:
                 "create_time": self._clock.now(),
             }
             if insert_if_absent(connection, _KEYS, values):
-                return body_hash
+                return True, body_hash
             parameters = {"person": user_id, "name": key}
-            return connection.execute(_FIND_KEY, parameters).scalar_one()
+            return False, connection.execute(_FIND_KEY, parameters).scalar_one()
 
-        if await self._database.transaction(claim) != body_hash:
+        is_new, bound = await self._database.transaction(claim)
+        if bound != body_hash:
             raise Conflict(
                 "this Idempotency-Key came with another body before",
                 reason=ErrorReason.IDEMPOTENCY_KEY_REUSED,
             )
+        return is_new
 
     async def aclose(self) -> None:
         await self._database.aclose()

@@ -88,8 +88,9 @@ class Turns:
         """
         scanned = scan(ask.message)
         session_id = await self._session(caller, ask)
-        if ask.idempotency_key:
-            await self._store.claim_key(caller.user_id, ask.idempotency_key, ask.body_hash)
+        is_new = not ask.idempotency_key or await self._store.claim_key(
+            caller.user_id, ask.idempotency_key, ask.body_hash
+        )
         typed = await self._confirmations.typed(
             caller,
             text=scanned.text,
@@ -102,6 +103,19 @@ class Turns:
             )
             return self.tell_decision(caller, action, language=locale_of(scanned.text))
         language = locale_of(scanned.text)
+        decided = (
+            None
+            if is_new
+            else await self._confirmations.decided(
+                caller,
+                text=scanned.text,
+                session_id=ask.session_id,
+                shown_action_id=ask.shown_action_id,
+                turn_id=ask.turn_id,
+            )
+        )
+        if decided is not None:
+            return self.tell_decision(caller, decided, language=language)
         hints = await self._undecided(caller, scanned.text, ask.shown_action_id, language)
         notices = (*scanned.notices, *hints)
         context = self._grants.turn(

@@ -33,7 +33,7 @@ from minara_runtime.inprocess import InProcessServer
 from minara_runtime.interceptors import server_interceptors
 from minara_runtime.keys import read_public_keys
 from minara_tools.domain.action_json import client_order_id
-from support.minara import Minara, a_minara, named, settings_for, sqlite_rows
+from support.minara import EmbeddedMinara, a_minara, named, settings_for, sqlite_rows
 
 ORDINARY = "an ordinary message"
 """What was typed decided nothing."""
@@ -96,7 +96,7 @@ class Puppeteer(agent_grpc.AgentServiceServicer):
 class Front:
     """`confirmed` are the actions that a person said yes to, with the preview on their screen."""
 
-    minara: Minara
+    minara: EmbeddedMinara
     model: Puppet
     puppeteer: Puppeteer
     socket: Path
