@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
 from minara_core.clock import SystemClock
@@ -16,11 +17,29 @@ from support.cluster import HOST, Port
 from support.minara import Minara
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondGateway:
+    """The gateway, where it listens, and a client of it with the person's token."""
+
+    gateway: gateway_main.Gateway
+    url: str
+    client: GatewayClient
+
+
 @asynccontextmanager
 async def a_gateway_before(
     orchestrator: agent_grpc.AgentServiceServicer, minara: Minara
 ) -> AsyncGenerator[GatewayClient]:
     """A client of it with the person's token. Everything but the orchestrator is the true one."""
+    async with a_second_gateway(orchestrator, minara) as second:
+        yield second.client
+
+
+@asynccontextmanager
+async def a_second_gateway(
+    orchestrator: agent_grpc.AgentServiceServicer, minara: Minara
+) -> AsyncGenerator[SecondGateway]:
+    """The same with the gateway itself."""
     async with AsyncExitStack() as stack:
         server = InProcessServer()
         agent_grpc.add_AgentServiceServicer_to_server(orchestrator, server)
@@ -40,6 +59,7 @@ async def a_gateway_before(
         port = Port()
         stack.callback(port.close)
         await stack.enter_async_context(serving(gateway.app, port.listener()))
-        client = GatewayClient.over_url(f"http://{HOST}:{port.number}", minara.token)
+        url = f"http://{HOST}:{port.number}"
+        client = GatewayClient.over_url(url, minara.token)
         stack.push_async_callback(client.aclose)
-        yield client
+        yield SecondGateway(gateway=gateway, url=url, client=client)
