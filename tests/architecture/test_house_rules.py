@@ -103,8 +103,17 @@ def test_members_stay_small(path: object) -> None:
         assert len(path.read_text("utf-8").splitlines()) <= 45
 
 
-def test_the_lock_names_no_registry() -> None:
-    text = (ROOT / "requirements.lock").read_text("utf-8")
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-image.lock"])
+def test_the_lock_names_no_registry(lock: str) -> None:
+    text = (ROOT / lock).read_text("utf-8")
     assert "://" not in text
     assert "--hash=sha256:" in text
     assert "uv.lock" in (ROOT / ".gitignore").read_text("utf-8")
+
+
+def test_what_ships_is_locked_as_it_is_tested() -> None:
+    def pins(lock: str) -> set[str]:
+        lines = (ROOT / lock).read_text("utf-8").splitlines()
+        return {line.partition(" ")[0] for line in lines if "==" in line}
+
+    assert pins("requirements-image.lock") < pins("requirements.lock")

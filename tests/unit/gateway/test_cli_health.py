@@ -80,7 +80,7 @@ def test_nobody_there_is_not_ready(kind: str, capsys: pytest.CaptureFixture[str]
     assert f"{NOBODY} does not answer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["http"], ["grpc", NOBODY, "certificate.pem"]])
+@pytest.mark.parametrize("arguments", [[], ["http"], ["grpc", NOBODY, "more"]])
 def test_a_wrong_call_is_not_ready(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
