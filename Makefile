@@ -12,10 +12,10 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat up-local down-local demo test check fmt proto lock bench faults up down test-containers clean
+.PHONY: help setup run chat up-local down-local demo test check fmt proto lock bench bench-peers faults up down test-containers clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 setup: $(READY) ## make .venv from requirements.lock and install the packages of this repository
 
@@ -54,9 +54,16 @@ proto: setup ## regenerate libs/minara_protos from proto/
 lock: setup ## resolve again; write requirements.lock, and what of it ships to requirements-image.lock
 	@$(BIN)/uv lock && $(BIN)/uv export --frozen --no-emit-workspace --no-header --all-groups -q -o requirements.lock
 	@$(BIN)/uv export --frozen --no-emit-workspace --no-header --no-default-groups -q -o requirements-image.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url bench/requirements-peers.in -o bench/requirements-peers.lock
 
-bench: setup ## measure a turn's own overhead, the start and the memory
-	@$(BIN)/python -m bench
+bench: setup ## measure turns, streams, the start and the memory; ARGS=--quick (docs/bench.md)
+	@bash scripts/install-test-packages.sh
+	@PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
+
+bench-peers: setup ## install other frameworks into .venv-peers and measure our turn beside theirs
+	@bash scripts/install-peers.sh $(BIN)/uv .venv-peers
+	@PYTHONPATH=tests $(BIN)/python -m bench --only peers --json build/bench-peers.json $(ARGS)
 
 faults: setup ## kill, stop and disturb the money path N times from SEED on (docs/faults.md)
 	@bash scripts/install-test-packages.sh
@@ -72,4 +79,4 @@ test-containers: setup ## test image, compose and store in containers; installs 
 	@bash scripts/containers/test.sh
 
 clean: ## remove what make made here; your data folder is not touched
-	@rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis uv.lock
+	@rm -rf $(VENV) .venv-peers build .pytest_cache .ruff_cache .hypothesis uv.lock

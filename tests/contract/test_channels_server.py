@@ -176,10 +176,10 @@ async def test_a_stopping_server_lets_a_running_call_end_and_says_not_serving() 
         await asyncio.wait_for(stopping, 10)
 
 
-async def test_an_address_in_use_is_unavailable() -> None:
+async def test_an_address_in_use_is_refused() -> None:
     service = a_service(EchoServicer().register)
     handle = await serve(service, "127.0.0.1:0", interceptors=(), grace_seconds=0.0)
-    with pytest.raises(errors.Unavailable):
+    with pytest.raises(errors.Conflict):
         await serve(service, f"127.0.0.1:{handle.port}", interceptors=())
     await handle.stop()
 

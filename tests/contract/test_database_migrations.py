@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from minara_core.errors import InternalError, NotReady
+from minara_core.errors import InternalError, InvalidRequest, NotReady, Unavailable
 from minara_core.reasons import ErrorReason
 from minara_runtime.audit_tables import AUDIT_TABLES
 from minara_runtime.database import Database
@@ -148,3 +148,23 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(
     assert caught.value.metadata == {"revision": "2"}
     assert "revision 2" in caught.value.message
     assert await database.read(table_names) >= {"one", "two"}
+
+
+async def test_a_database_belongs_to_who_used_it_first(databases: Databases) -> None:
+    database = await databases.open()
+    await database.migrate(RUNTIME_TABLES, owner="tools")
+    await database.migrate(RUNTIME_TABLES, owner="tools")
+    with pytest.raises(InvalidRequest, match="that of tools; skills needs one of its own"):
+        await database.migrate(RUNTIME_TABLES, owner="skills")
+
+
+async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+    database = Database.open("postgresql://minara:hunter2@127.0.0.1:1/tools")
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1/tools does not answer") as caught:
+        await database.migrate(RUNTIME_TABLES)
+    assert "hunter2" not in caught.value.message
+    await database.aclose()
+    database = Database.open("sqlite:////nowhere/at/all.db")
+    with pytest.raises(Unavailable, match="/nowhere/at/all"):
+        await database.migrate(RUNTIME_TABLES)
+    await database.aclose()

@@ -56,6 +56,8 @@ def connect(
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
         ("grpc.keepalive_timeout_ms", _KEEP_ALIVE_TIMEOUT_MS),
+        # Its own default, a minute, else outlasts the time above while any ping is on its way.
+        ("grpc.http2.ping_timeout_ms", _KEEP_ALIVE_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),

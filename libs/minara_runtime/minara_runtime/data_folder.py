@@ -49,7 +49,9 @@ class FolderLock:
             holder = os.read(self._descriptor, 32).decode("ascii", "replace")
             os.close(self._descriptor)
             raise Conflict(
-                f"process {holder or 'unknown'} uses {path.name.removesuffix('.lock')} already",
+                f"process {holder or 'unknown'} uses {path.name.removesuffix('.lock')} in "
+                f"{path.parent} already: stop it, use it (minara chat), or choose another "
+                "MINARA_DATA_DIR",
                 reason=ErrorReason.LEASE_LOST,
                 metadata={"name": path.name, "pid": holder},
             ) from error

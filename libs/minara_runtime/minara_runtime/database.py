@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from minara_core.errors import InvalidRequest
+from minara_core.errors import InvalidRequest, Unavailable
 from minara_runtime import commit_notes, genai
 from minara_runtime.figures import CONNECTIONS, Gauge
 from minara_runtime.migrations import upgrade
@@ -78,15 +78,28 @@ class Database:
             case "postgresql" | "postgres":
                 return cls(PostgresEngine(parsed, pool_size=pool_size), "postgresql", url)
             case _:
-                raise InvalidRequest(f"{parsed.drivername} databases are not supported")
+                raise InvalidRequest(
+                    "a database URL is sqlite:///path or postgresql://…, not "
+                    f"{parsed.drivername}://…"
+                )
 
-    async def migrate(self, versions: Path) -> None:
+    async def migrate(self, versions: Path, *, owner: str = "") -> None:
         """Bring the tables to the newest revision in the folder `versions`.
 
-        All or nothing, and once: replicas that start together wait for the first.
+        All or nothing, and once: replicas that start together wait for the first. `owner` is who
+        alone may use the database. Raises NotReady (`SCHEMA_TOO_NEW`), InvalidRequest for another
+        owner's database, Unavailable (`DATABASE_UNAVAILABLE`) with its place.
         """
-        async with self._engine.exclusive() as connection:
-            await connection.run_sync(upgrade, versions)
+        try:
+            async with self._engine.exclusive() as connection:
+                await connection.run_sync(upgrade, versions, owner=owner)
+        except Unavailable as error:
+            place = sa.make_url(self.url).render_as_string(hide_password=True)
+            raise Unavailable(
+                f"the database {place} does not answer ({error.metadata.get('cause', '')})",
+                reason=error.reason,
+                metadata=error.metadata,
+            ) from error
 
     async def transaction(
         self,

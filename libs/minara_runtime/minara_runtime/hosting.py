@@ -12,7 +12,7 @@ import uvloop
 from google.protobuf.descriptor import FileDescriptor
 
 from minara_core.clock import Clock, SystemClock
-from minara_core.errors import MinaraError
+from minara_core.errors import InvalidRequest, MinaraError
 from minara_core.ids import IdSource, RandomIds
 from minara_runtime import logging, telemetry
 from minara_runtime.addresses import own_address
@@ -76,7 +76,7 @@ def ending_clearly() -> Generator[None]:
     try:
         yield
     except MinaraError as error:
-        code = 2 if isinstance(error, SettingsError) else 1
+        code = 2 if isinstance(error, InvalidRequest) else 1
         sys.stderr.write(f"{error.reason}: {error.message}\n")
         raise SystemExit(code) from None
 
@@ -98,7 +98,7 @@ async def _run(
             service,
             own_place(name, settings),
             interceptors=interceptors,
-            tls=tls_of(settings),
+            tls=tls_of(settings, name),
             grace_seconds=settings.grace_seconds,
         )
 
@@ -112,7 +112,7 @@ async def hosting(
     A service on SQLite is alone in its data folder; replicas on PostgreSQL may share one.
     """
     folder = DataFolder(settings.data_dir)
-    tls = tls_of(settings)
+    tls = tls_of(settings, name)
     async with AsyncExitStack() as stack:
         if any(url is None or url.startswith("sqlite") for url in databases):
             stack.callback(folder.lock(name).release)
@@ -160,7 +160,7 @@ def own_place(name: str, settings: Settings) -> str:
     address = own_address(settings.listen, _target(name, settings))
     if address is None:
         raise SettingsError(
-            f"MINARA_LISTEN: say where this {name} listens; MINARA_{name.upper()}_ADDRESS stands "
+            f"MINARA_LISTEN: say where this process listens; MINARA_{name.upper()}_ADDRESS stands "
             "for several places",
             metadata={"field": "MINARA_LISTEN"},
         )

@@ -138,8 +138,10 @@ def has_shown(folder: Path, service: str) -> bool:
 def publish(folder: Path, to: Path) -> None:
     """Copy the public keys of `folder`, retired ones too, to where services look that may not see
     the private ones; what is no longer believed is taken away there."""
-    to.mkdir(parents=True, exist_ok=True)
-    to.chmod(0o755)
+    for place in (to.parent, to):
+        if not place.exists():
+            place.mkdir(parents=True)
+            place.chmod(0o755)
     names = {path.name for path in folder.glob("*.pub")}
     for name in names:
         draft = to / f".{name}.{os.getpid()}"

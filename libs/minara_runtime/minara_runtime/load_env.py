@@ -167,6 +167,9 @@ def _load() -> LoadedEnv:
     environment = os.environ  # noqa: TID251 - the one module that writes it, before settings read
     variables, account = plan(environment, read_files(Path.cwd(), Path.home()))
     environment.update(variables)
+    # gRPC's core reads this when it is imported. What it writes by itself is no line of our logs,
+    # and what it complains of comes as an error of a call anyway.
+    environment.setdefault("GRPC_VERBOSITY", "NONE")
     return account
 
 

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 
-from minara_core.errors import NotReady
+from minara_core.errors import InvalidRequest, NotReady
 from minara_core.reasons import ErrorReason
 from minara_runtime.audit_tables import AUDIT_TABLES
 from minara_runtime.lease_table import LEASE_TABLES
@@ -23,11 +23,18 @@ from minara_runtime.lease_table import LEASE_TABLES
 _ENVIRONMENT = Path(__file__).parent / "alembic_env"
 
 
-def upgrade(connection: sa.Connection, versions: Path) -> None:
+_OWNERS = sa.Table("minara_owner", sa.MetaData(), sa.Column("name", sa.Text, primary_key=True))
+
+
+def upgrade(connection: sa.Connection, versions: Path, *, owner: str = "") -> None:
     """Run the missing revisions in the connection's own transaction; the caller commits.
 
-    Raises NotReady (`SCHEMA_TOO_NEW`) for a database that a newer version has migrated.
+    `owner` is who the database belongs to from the first time on. Raises NotReady
+    (`SCHEMA_TOO_NEW`) for a database that a newer version has migrated, InvalidRequest for one that
+    belongs to another owner.
     """
+    if owner:
+        _refuse_foreign(connection, owner)
     config = Config()
     config.set_main_option("script_location", _escaped(_ENVIRONMENT))
     config.set_main_option("version_locations", _escaped(versions))
@@ -35,6 +42,18 @@ def upgrade(connection: sa.Connection, versions: Path) -> None:
     config.attributes["connection"] = connection
     _refuse_newer(connection, ScriptDirectory.from_config(config))
     command.upgrade(config, "head")
+
+
+def _refuse_foreign(connection: sa.Connection, owner: str) -> None:
+    _OWNERS.create(connection, checkfirst=True)
+    known = connection.execute(sa.select(_OWNERS.c.name)).scalar()
+    if known is None:
+        connection.execute(sa.insert(_OWNERS), {"name": owner})
+    elif known != owner:
+        raise InvalidRequest(
+            f"this database is that of {known}; {owner} needs one of its own",
+            metadata={"owner": known, "service": owner},
+        )
 
 
 def _refuse_newer(connection: sa.Connection, known: ScriptDirectory) -> None:

@@ -13,7 +13,8 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from minara_core.clock import pause
-from minara_core.errors import Unavailable
+from minara_core.errors import Conflict
+from minara_core.reasons import ErrorReason
 from minara_runtime.collector import leave_to_live
 from minara_runtime.limits import MAX_MESSAGE_BYTES
 from minara_runtime.logging import get_logger
@@ -70,7 +71,8 @@ async def serve(
 ) -> ServingHandle:
     """Answer calls on `address` (`host:port`, port 0 for a free one).
 
-    The service must have been started. Raises Unavailable when the address cannot be bound.
+    The service must have been started. Raises Conflict (`ALREADY_EXISTS`) when the address is taken
+    or is none of this machine's.
     """
     server = grpc.aio.server(interceptors=interceptors, options=_options())
     for servicer in service.servicers:
@@ -146,7 +148,11 @@ def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, tls.server_credentials())
     except RuntimeError:
-        raise Unavailable(f"{address} cannot be bound", metadata={"address": address}) from None
+        raise Conflict(
+            f"{address} is taken, or is no address of this machine",
+            reason=ErrorReason.ALREADY_EXISTS,
+            metadata={"address": address},
+        ) from None
 
 
 async def _watch(service: Service, health: HealthServicer, names: Sequence[str]) -> None:

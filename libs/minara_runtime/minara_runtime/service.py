@@ -1,6 +1,7 @@
 """A service as its composition root hands it over, and its life from start to end."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ async def _keep_running(service: str, job: Job, first_delay: float) -> None:
     log = get_logger("job")
     loop = asyncio.get_running_loop()
     delay = first_delay
+    told = -math.inf
     while True:
         begin = loop.time()
         try:
@@ -97,7 +99,9 @@ async def _keep_running(service: str, job: Job, first_delay: float) -> None:
             return
         except Unavailable as error:
             # The database or a peer is away: what waits for it should not wait much longer.
-            log.warning("job_waits", service=service, job=job.name, reason=error.reason)
+            if loop.time() - told > LONGEST_DELAY_SECONDS:
+                log.warning("job_waits", service=service, job=job.name, reason=error.reason)
+                told = loop.time()
             delay = first_delay
         except Exception as error:
             log.error("job_failed", service=service, job=job.name, exc_info=error)

@@ -54,7 +54,12 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=None, frozen=True, extra="ignore", hide_input_in_errors=True
+        env_prefix=PREFIX,
+        env_file=None,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,
     )
 
     data_dir: Path = Field(default_factory=lambda: Path.home() / ".minara", validate_default=True)
@@ -87,10 +92,14 @@ class Settings(BaseSettings):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("otlp_endpoint", "audit_webhook", "metrics_address", mode="before")
+    @field_validator("otlp_endpoint")
     @classmethod
-    def _unset(cls, value: object) -> object:
-        return None if value == "" else value
+    def _endpoint(cls, value: str | None) -> str | None:
+        if value is not None:
+            url = urlsplit(value)
+            if url.scheme not in {"http", "https"} or not url.hostname:
+                raise ValueError("is no http(s)://host:port")
+        return value
 
     @field_validator("audit_webhook")
     @classmethod
@@ -130,7 +139,9 @@ def read(cls: type[S]) -> S:
         path = [str(part) for part in first["loc"]]
         name = prefix + (path[0].upper() if path else "")
         inner = f" ({'.'.join(path[1:])})" if len(path) > 1 else ""
-        raise _settings_error(name, f"{first['msg']}{inner}") from None
+        raise _settings_error(
+            name, f"{first['msg'].removeprefix('Value error, ')}{inner}"
+        ) from None
     except pydantic_settings.SettingsError as error:
         # Its text names the field in quotes; the value stands only in what it was raised from.
         field = str(error).partition('"')[2].partition('"')[0]

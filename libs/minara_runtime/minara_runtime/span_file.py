@@ -130,9 +130,10 @@ def _lock(file: int) -> None:
 
 
 def read_trace(path: Path, turn_id: str) -> list[SpanRecord]:
-    """All spans of a turn and of what asked for it, oldest first; empty when it left none.
+    """All spans of a turn and of what asked for it, oldest first; empty when it did not run here.
 
-    A caller may put many requests into one trace: what belongs to others of its turns is left out.
+    A caller may put many requests into one trace: what belongs to others of its turns is left out,
+    and so is whoever only watched this one later.
     """
     trace_ids = {
         record.trace_id
@@ -152,7 +153,12 @@ def _about(turn_id: str, spans: Sequence[SpanRecord]) -> list[SpanRecord]:
     for span in spans:
         below[span.parent_id].append(span)
     waiting = {
-        top.span_id: top for top in (_top(span, by_id) for span in spans if _turn(span) == turn_id)
+        top.span_id: top
+        for top in (
+            _top(span, by_id)
+            for span in spans
+            if span.name.startswith(genai.INVOKE_AGENT) and _turn(span) == turn_id
+        )
     }
     found: dict[str, SpanRecord] = {}
     while waiting:

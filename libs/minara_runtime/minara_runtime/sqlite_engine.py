@@ -94,7 +94,8 @@ class SqliteEngine:
     @asynccontextmanager
     async def exclusive(self) -> AsyncGenerator[AsyncConnection]:
         self._refuse_when_closing()
-        await asyncio.to_thread(_turn_wal_on, self._url)
+        with translated():
+            await asyncio.to_thread(_turn_wal_on, self._url)
         engine = create_async_engine(
             self._url.set(drivername="sqlite+aiosqlite"), poolclass=NullPool
         )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -35,7 +36,6 @@ FOLDER = "local"
 """Under the data folder: a pid file and a log per service."""
 
 _START_ORDER = ("workspace", "tools", "skills", "orchestrator", "gateway")
-_LOG_TAIL = 2_000
 
 
 def health(
@@ -55,8 +55,7 @@ def service(
     """Run one service in this process, over TCP to the others, until it is interrupted."""
     if name not in SERVICES:
         raise ended(f"no service {name}; there are {', '.join(_START_ORDER)}", code=2)
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", f"minara_{name}"])  # noqa: S606 - our own modules
+    runpy.run_module(f"minara_{name}", run_name="__main__")
 
 
 @local_app.command()
@@ -66,12 +65,15 @@ def up(as_json: JsonFlag = False) -> None:
     folder = _folder(settings)
     if running := dict(_running(folder)):
         raise ended(f"already running: {_listed(running)}; `minara local down` stops them")
+    if settings.metrics_address is not None:
+        raise ended("MINARA_METRICS_ADDRESS is one process's: unset it for five of them", code=2)
+    logged = {name: _size(folder / f"{name}.log") for name in _START_ORDER}
     started = {name: _start(name, folder) for name in _START_ORDER}
     failed = _until_ready(settings, started)
     if failed:
         _stop(dict(_running(folder)), settings.grace_seconds)
-        tail = (folder / f"{failed}.log").read_text("utf-8", "replace")[-_LOG_TAIL:]
-        raise ended(f"{failed} did not become ready; the end of {folder / failed}.log:\n{tail}")
+        said = _last_words(folder / f"{failed}.log", logged[failed])
+        raise ended(f"{failed} did not become ready: {said}\nmore in {folder / failed}.log")
     url = f"http://{settings.host}:{settings.port}"
     pids = {name: process.pid for name, process in started.items()}
     if as_json:
@@ -111,6 +113,17 @@ def _folder(settings: GatewaySettings) -> Path:
     folder = DataFolder(settings.data_dir).path / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _last_words(log: Path, start: int) -> str:
+    """What a process said last that is no line of its log, for people to read."""
+    lines = log.read_bytes()[start:].decode("utf-8", "replace").splitlines()
+    plain = [line for line in lines if line and not line.startswith("{")]
+    return plain[-1] if plain else "it said nothing"
 
 
 def _listed(pids: dict[str, int]) -> str:
@@ -162,6 +175,8 @@ def _until_ready(
         if asked:
             return True
         asked[:] = run(_not_ready(settings, _START_ORDER))
+        # Whoever answered may be another's: ours must live to be the one.
+        asked[:] += [name for name, process in started.items() if process.poll() is not None]
         return not asked
 
     _waited(look, START_SECONDS)
@@ -193,7 +208,7 @@ async def _is_ready(settings: GatewaySettings, name: str) -> bool:
     address = own_place(name, settings)
     host, _, port = address.rpartition(":")
     place = f"127.0.0.1:{port}" if host == "0.0.0.0" else address  # noqa: S104 - asked, not bound
-    async with connect(place, peer=name, tls=tls_of(settings)) as channel:
+    async with connect(place, peer=name, tls=tls_of(settings, name)) as channel:
         stub: Any = health_grpc.HealthStub(channel)
         try:
             answer = await stub.Check(health_pb.HealthCheckRequest(), timeout=ASK_SECONDS)

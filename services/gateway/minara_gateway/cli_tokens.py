@@ -45,7 +45,7 @@ def create(
     token = secrets.token_urlsafe(32)
     settings = settings_or_end().gateway
     run(_add(settings, token, caller, name or f"token of {user}"))
-    if can_confirm:
+    if can_confirm and not interactive:
         typer.echo("this token can move money without asking a person", err=True)
     typer.echo(json.dumps({"token": token, "user": user}) if as_json else token)
 
@@ -59,14 +59,18 @@ def list_all(as_json: JsonFlag = False) -> None:
         return
     for token in found:
         facts = _facts(token)
-        typer.echo(f"{facts['id']}  {facts['user']}  {facts['scopes']}  {facts['name']}")
+        kind = "person" if token.caller.is_interactive else "program"
+        made = f"{token.create_time:%Y-%m-%d}"
+        typer.echo(
+            f"{facts['id']}  {facts['user']}  {kind}  {facts['scopes']}  {made}  {facts['name']}"
+        )
 
 
 @app.command()
 def revoke(
     token_id: Annotated[str, typer.Argument(help="As `minara token list` shows it.")],
 ) -> None:
-    """Make a token worthless; running gateways forget it within a minute."""
+    """Make a token worthless; running gateways forget it within half a minute."""
     try:
         run(_revoke(settings_or_end().gateway, token_id))
     except NotFound as error:

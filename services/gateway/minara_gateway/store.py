@@ -117,7 +117,7 @@ class GatewayStore:
         self._clock = clock
 
     async def migrate(self) -> None:
-        await self._database.migrate(VERSIONS)
+        await self._database.migrate(VERSIONS, owner="gateway")
 
     async def answers(self) -> bool:
         """Whether the database can be reached now."""
@@ -156,7 +156,11 @@ class GatewayStore:
 
         is_whole = len(token_id) == _TOKEN_ID_LENGTH and token_id.isalnum()
         if not is_whole or await self._database.transaction(revoke) == 0:
-            raise NotFound("no token has this id", metadata={"token_id": token_id[:100]})
+            raise NotFound(
+                "no token has this id",
+                reason=ErrorReason.TOKEN_INVALID,
+                metadata={"token_id": token_id[:100]},
+            )
 
     async def find_caller(self, token: str) -> Caller | None:
         """Who a token belongs to, or None."""

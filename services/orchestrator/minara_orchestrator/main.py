@@ -147,7 +147,7 @@ def _service(
     queue: Gauge,
 ) -> Service:
     async def start() -> None:
-        await database.migrate(VERSIONS)
+        await database.migrate(VERSIONS, owner="orchestrator")
         await lease.begin()
 
     async def aclose() -> None:

@@ -33,7 +33,7 @@ def build(settings: SkillsSettings, *, clock: Clock) -> Service:
     )
 
     async def start() -> None:
-        await database.migrate(VERSIONS)
+        await database.migrate(VERSIONS, owner="skills")
 
     return Service(
         name="skills",

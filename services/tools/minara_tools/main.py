@@ -19,6 +19,7 @@ from minara_runtime.audit_report import snapshot
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
 from minara_runtime.hosting import run_service
+from minara_runtime.logging import get_logger
 from minara_runtime.process_lease import ProcessLease
 from minara_runtime.service import Job, Service, Servicer
 from minara_runtime.service_audit import with_audit
@@ -226,10 +227,11 @@ def _service(around: Surroundings, registry: ToolRegistry, parts: Parts) -> Serv
     lease = ProcessLease(database, owner=around.owner, lifetime=around.pace.lease_lifetime)
 
     async def start() -> None:
-        await database.migrate(VERSIONS)
+        await database.migrate(VERSIONS, owner="tools")
         await parts.start()
         await lease.begin()
-        await money.restored.begin()
+        if doubt := await money.restored.begin():
+            get_logger("tools/ledger").error("books_doubted_trading_halted", why=doubt)
         await money.recovery.settle()
 
     async def aclose() -> None:

@@ -57,7 +57,7 @@ def build(
     session = SessionServicer(SessionKeeper(sessions, documents, clock))
 
     async def start() -> None:
-        await database.migrate(VERSIONS)
+        await database.migrate(VERSIONS, owner="workspace")
         await tokens.load_key()
         await documents.seed(SINGLE_USER)
 

@@ -1,11 +1,12 @@
 """The turn: what it tells, what it leaves, and how it ends whatever happens."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from minara_core.actions import ActionState, Decision
-from minara_core.errors import NotFound, Unavailable
+from minara_core.errors import DeadlineExceeded, NotFound, Unavailable
 from minara_core.events import (
     ActionDecided,
     ApprovalRequested,
@@ -33,6 +34,7 @@ from minara_core.tooling import (
 )
 from minara_llm.model import FailureKind, ModelFailure, ModelText, ToolChoice
 from minara_llm.scripted import calls, says
+from minara_orchestrator.app.ports import Standing
 from minara_orchestrator.domain.turn import Limits, TurnState
 from support.actions import an_action
 from support.orchestrator.house import House, a_turn, of_type
@@ -165,6 +167,13 @@ async def test_a_decision_that_tools_does_not_know_fails() -> None:
     )
 
 
+async def test_a_decision_without_tools_fails_as_that() -> None:
+    house = House([])
+    house.tools.open_error = Unavailable("tools are down", reason=ErrorReason.PEER_UNAVAILABLE)
+    events = await house.play(a_turn(decides="action-1"))
+    assert events == [TurnFailed(reason=ErrorReason.PEER_UNAVAILABLE, message="tools are down")]
+
+
 async def test_a_model_failure_keeps_what_was_said_and_fails_the_turn() -> None:
     def breaks(_: object) -> list[ModelText]:
         raise ModelFailure("gone", kind=FailureKind.CONNECTION)
@@ -195,6 +204,25 @@ async def test_without_skills_the_turn_goes_on_with_less_and_says_so() -> None:
     assert isinstance(started, TurnStarted)
     assert "skills" in started.notices[0]
     assert isinstance(events[-1], TurnCompleted)
+
+
+class LateOnce(FakeTools):
+    """A replica that stands still, then another one."""
+
+    was_late = False
+
+    async def open_turn(self, *arguments: Any, **options: Any) -> Standing:
+        if not self.was_late:
+            self.was_late = True
+            raise DeadlineExceeded("no answer in time")
+        return await super().open_turn(*arguments, **options)
+
+
+async def test_a_peer_that_does_not_answer_in_time_is_asked_once_more() -> None:
+    house = House([says("hello")], tools=LateOnce())
+    started = (await house.play(a_turn()))[0]
+    assert isinstance(started, TurnStarted)
+    assert started.notices == ()
 
 
 async def test_without_tools_calls_are_answered_as_unavailable() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from minara_runtime.settings import Settings
+from minara_runtime.settings import Settings, read
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,13 @@ def test_https_or_loopback_is_taken(tmp_path: Path, url: str) -> None:
     assert Settings(data_dir=tmp_path, audit_webhook=url).audit_webhook == url
 
 
-def test_an_empty_one_is_none(tmp_path: Path) -> None:
-    assert Settings(data_dir=tmp_path, audit_webhook="").audit_webhook is None
+@pytest.mark.parametrize("name", ["AUDIT_WEBHOOK", "LISTEN", "GRACE_SECONDS", "TOOLS_ADDRESS"])
+def test_an_empty_variable_is_one_that_is_not_set(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"MINARA_{name}", "")
+    field = name.lower()
+    assert getattr(read(Settings), field) == Settings.model_fields[field].default
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_span_file_rotates_and_old_files_are_still_read(tmp_path: Path) -> N
     ended: list[RecordedSpan] = []
     maker = SpanMaker(ended.append)
     for number in range(40):
-        with maker.make("work", {genai.TURN_ID: f"t{number}"}, SpanKind.INTERNAL, None):
+        with maker.make(genai.INVOKE_AGENT, {genai.TURN_ID: f"t{number}"}, SpanKind.INTERNAL, None):
             pass
     path = tmp_path / "spans.ndjson"
     file = FileSpans(path, Resource({genai.SERVICE_NAME: "minara"}), max_bytes=1_000, kept=2)
@@ -123,7 +123,7 @@ def test_the_span_file_rotates_and_old_files_are_still_read(tmp_path: Path) -> N
     names = sorted(found.name for found in tmp_path.iterdir() if "ndjson" in found.name)
     assert names == ["spans.ndjson", "spans.ndjson.1", "spans.ndjson.2"]
     assert all(found.stat().st_size <= 1_000 for found in tmp_path.iterdir())
-    assert [span.name for span in read_trace(path, "t39")] == ["work"]
+    assert [span.name for span in read_trace(path, "t39")] == [genai.INVOKE_AGENT]
     oldest = json.loads((tmp_path / "spans.ndjson.2").read_text().splitlines()[0])
     assert read_trace(path, oldest["attributes"]["minara.turn_id"]) != []
     assert read_trace(path, "t0") == []
@@ -243,12 +243,27 @@ def test_names_are_those_of_the_conventions() -> None:
     assert unknown == set()
 
 
+def test_who_watches_a_turn_later_or_asks_for_one_that_is_none_is_not_in_its_trace(
+    tmp_path: Path,
+) -> None:
+    made = telemetry.configure(Settings(data_dir=tmp_path), "minara")
+    with made.span("POST"), made.span(genai.INVOKE_AGENT, {genai.TURN_ID: "t1"}):
+        pass
+    for turn_id in ("t1", "nope"):
+        with made.span("GET resume", {genai.TURN_ID: turn_id}):
+            pass
+    made.close()
+    path = tmp_path / telemetry.SPAN_FILE
+    assert [span.name for span in read_trace(path, "t1")] == ["POST", genai.INVOKE_AGENT]
+    assert read_trace(path, "nope") == []
+
+
 def test_a_line_cut_by_a_crash_is_skipped(tmp_path: Path) -> None:
     made = telemetry.configure(Settings(data_dir=tmp_path), "minara")
-    with made.span("work", {genai.TURN_ID: "t1"}):
+    with made.span(genai.INVOKE_AGENT, {genai.TURN_ID: "t1"}):
         pass
     made.close()
     path = tmp_path / telemetry.SPAN_FILE
     with path.open("a") as file:
         file.write('{"trace_id": "cut')
-    assert [span.name for span in read_trace(path, "t1")] == ["work"]
+    assert [span.name for span in read_trace(path, "t1")] == [genai.INVOKE_AGENT]

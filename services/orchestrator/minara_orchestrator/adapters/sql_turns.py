@@ -76,6 +76,12 @@ _OURS = (
     # Several processes may write at once; who claims a turn waits for them.
     .with_for_update(read=True)
 )
+_IS_OURS = (
+    sa.select(TURNS.c.turn_id)
+    .where(TURNS.c.turn_id == sa.bindparam("turn"), TURNS.c.owner == sa.bindparam("me"))
+    .with_for_update(read=True)
+)
+"""The same for one turn, as most batches are: a list costs SQLAlchemy its work anew each time."""
 _EVENTS = (
     sa.select(TURN_EVENTS.c.sequence, TURN_EVENTS.c.is_terminal, TURN_EVENTS.c.body)
     .where(
@@ -164,8 +170,7 @@ class SqlTurns:
         turn_ids = {append.turn_id for append in batch}
 
         def write(connection: sa.Connection) -> set[TurnId]:
-            ours = connection.execute(_OURS, {"turns": [*turn_ids], "me": self._owner}).scalars()
-            owned = {TurnId(turn_id) for turn_id in ours}
+            owned = _owned(connection, turn_ids, self._owner)
             appends = [append for append in batch if append.turn_id in owned]
             if appends:
                 insert_absent(connection, TURN_EVENTS, [row for a in appends for row in a.rows()])
@@ -242,6 +247,16 @@ class _Append:
             }
             for event in self.events
         ]
+
+
+def _owned(connection: sa.Connection, turn_ids: set[TurnId], me: str) -> set[TurnId]:
+    """Those of these turns that `me` runs, which nobody claims before the transaction ends."""
+    if len(turn_ids) == 1:
+        (turn_id,) = turn_ids
+        found = connection.execute(_IS_OURS, {"turn": turn_id, "me": me})
+    else:
+        found = connection.execute(_OURS, {"turns": [*turn_ids], "me": me})
+    return {TurnId(turn_id) for turn_id in found.scalars()}
 
 
 def _is_running(session_id: SessionId) -> Conflict:

@@ -1,7 +1,7 @@
 """Open a turn: three peers asked at once, each failing by its kind (architecture.md §7)."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +22,10 @@ from minara_orchestrator.domain.prompt import Prompt, PromptBlock, assemble
 from minara_orchestrator.domain.turn import DecidedInput, Turn, UserInput, input_text
 
 T = TypeVar("T")
+
+OPENING_TRIES = 2
+DECISION_TRIES = 4
+"""How often tools is asked for the decision that a turn tells: without it there is no such turn."""
 
 _NO_SELECTION = Selection(
     catalog_block="",
@@ -81,16 +85,17 @@ class TurnOpening:
         """Ask workspace, skills and tools at once and build the prompt.
 
         Without workspace there is no turn: its error is raised. Without skills or tools the turn
-        goes on with less, and says so.
+        goes on with less, and says so; one that tells a decision has nothing to say without tools.
         """
         context, text = turn.context, input_text(turn.input)
         catalog, notices = await self._catalog()
         decided = turn.input.pending_action_id if isinstance(turn.input, DecidedInput) else None
+        tells_decision = decided is not None
         async with asyncio.TaskGroup() as group:
-            prepared = group.create_task(_outcome(self._workspace.prepare(context, text)))
+            prepared = group.create_task(_outcome(lambda: self._workspace.prepare(context, text)))
             selected = group.create_task(
                 _outcome(
-                    self._skills.select(
+                    lambda: self._skills.select(
                         context,
                         text,
                         catalog=catalog,
@@ -101,17 +106,22 @@ class TurnOpening:
             )
             opened = group.create_task(
                 _outcome(
-                    self._tools.open_turn(
+                    lambda: self._tools.open_turn(
                         context,
                         message=text,
                         decided_action_id=decided,
                         validate_only=validate_only,
-                    )
+                    ),
+                    tries=DECISION_TRIES if tells_decision else OPENING_TRIES,
                 )
             )
         material = _required(prepared.result())
         selection = _or_less(selected.result(), _NO_SELECTION, "skills", notices)
-        standing = _or_less(opened.result(), _NO_STANDING, "tools", notices)
+        standing = (
+            _required(opened.result())
+            if tells_decision
+            else _or_less(opened.result(), _NO_STANDING, "tools", notices)
+        )
         if standing.catalog_etag:
             self._tools.expire_catalog(standing.catalog_etag)
         return OpenedTurn(
@@ -130,12 +140,21 @@ class TurnOpening:
             return Catalog(definitions=(), etag=""), []
 
 
-async def _outcome(call: Awaitable[T]) -> T | MinaraError:
-    """The value or the typed failure, so that one peer's failure does not cancel the others."""
-    try:
-        return await call
-    except MinaraError as error:
-        return error
+async def _outcome(
+    call: Callable[[], Awaitable[T]], *, tries: int = OPENING_TRIES
+) -> T | MinaraError:
+    """The value or the typed failure, so that one peer's failure does not cancel the others.
+
+    A replica that stands still is not known to be gone for some seconds: the next call goes to
+    another one. Every call of an opening may be made again.
+    """
+    while True:
+        tries -= 1
+        try:
+            return await call()
+        except MinaraError as error:
+            if not tries or not isinstance(error, DeadlineExceeded):
+                return error
 
 
 def _required(outcome: T | MinaraError) -> T:

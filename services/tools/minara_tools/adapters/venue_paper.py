@@ -100,7 +100,7 @@ class PaperVenue:
 
     async def migrate(self) -> None:
         """Bring the venue's tables up to date."""
-        await self._database.migrate(PAPER_VERSIONS)
+        await self._database.migrate(PAPER_VERSIONS, owner="the paper venue")
 
     @property
     def name(self) -> str:
