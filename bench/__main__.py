@@ -1,52 +1,92 @@
-"""`make bench`: what Minara itself adds to a turn, how it starts, how much memory it takes.
+"""`make bench`: what Minara itself adds to a turn, how its streams scale, how it starts.
 
-Prints a table beside the targets of the design and writes build/bench.json. Numbers of a shared
-machine are noisy: compare ratios within one run.
+Each part runs in a process of its own, one after the other. Prints a table beside the targets of
+the design and writes the figures as JSON. Numbers of a shared machine are noisy: compare ratios
+within one run. A missed target is marked; it never fails the run.
 """
 
+import argparse
 import json
+import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import uvloop
-
-from bench.gates import measure_gates
-from bench.process import measure_process
-from bench.turns import measure_turns
+from bench.machine import load, machine
+from bench.part import PARTS
+from bench.table import NOTES, lines, missed
 
 OUTPUT = Path("build") / "bench.json"
 TURNS = 300
+QUICK_TURNS = 40
 
-TARGETS = {
-    "turn_p50_ms": 5.0,
-    "turn_p99_ms": 20.0,
-    "first_text_p50_ms": 4.0,
-    "gates_p50_ms": 1.0,
-    "start_to_first_answer_s": 4.0,
-    "resident_mb": 250.0,
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Figures by name; by part why it was not measured, and the load average after it."""
+
+    figures: dict[str, float]
+    skipped: dict[str, str]
+    load: dict[str, float]
+
+
+def _arguments() -> argparse.Namespace:
+    asked = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
+    asked.add_argument("--turns", type=int, default=TURNS, help="turns of each part")
+    asked.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    asked.add_argument("--json", type=Path, default=OUTPUT, help="where the figures go")
+    asked.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turns: a first look")
+    return asked.parse_args()
+
+
+def _part(name: str, turns: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.part", name, "--turns", str(turns)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        return {"skipped": f"ended with {done.returncode}; what it said is above"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measure(names: Sequence[str], turns: int) -> Measured:
+    figures: dict[str, float] = {}
+    skipped: dict[str, str] = {}
+    loads: dict[str, float] = {}
+    for name in names:
+        print(f"measuring {name}", file=sys.stderr, flush=True)
+        found = _part(name, turns)
+        loads[name] = load()
+        if "skipped" in found:
+            skipped[name] = found["skipped"]
+        else:
+            figures |= found
+    return Measured(figures=figures, skipped=skipped, load=loads)
 
 
 def main() -> None:
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else TURNS
-    with tempfile.TemporaryDirectory(prefix="minara-bench-") as folder:
-        figures = uvloop.run(measure_turns(Path(folder) / "turns", turns))
-        figures |= uvloop.run(measure_gates(Path(folder) / "gates", turns))
-        figures["gates_over_bare"] = figures["gates_fsync_p50_ms"] / figures["bare_p50_ms"]
-        figures |= uvloop.run(measure_process(Path(folder) / "process"))
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    print(f"{'figure':34}{'measured':>12}{'target':>10}  of target")
-    for name, value in figures.items():
-        target = TARGETS.get(name)
-        beside = "" if target is None else f"{target:>10g}{value / target:>10.1f}x"
-        print(f"{name:34}{value:>12.2f}{beside}")
-    print("a turn: one tool call, a model that answers at once, everything durable and audited")
-    print("bare: the same server, one fsynced commit and ten frames, taken between the turns")
-    print("gates: a money call with a warm fund context, its gates, stages and audit commit; the")
-    print("       target is without the wait for the disk, gates_fsync and the ratio are with it")
-    print(f"written to {OUTPUT}")
+    given = _arguments()
+    turns = QUICK_TURNS if given.quick else given.turns
+    about = machine()
+    measured = _measure(given.only, turns)
+    document = {
+        **about,
+        "turns": turns,
+        "load": measured.load,
+        "figures": measured.figures,
+        "missed": missed(measured.figures),
+        "not_measured": measured.skipped,
+    }
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    given.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    for key, value in about.items():
+        print(f"{key:10}{value}")
+    print(f"load      {max(measured.load.values()):.1f} at most, {turns} turns a part\n")
+    print("\n".join(lines(measured.figures)))
+    for name, reason in measured.skipped.items():
+        print(f"not measured: {name}: {reason}")
+    print(f"\n{NOTES}\nwritten to {given.json}")
 
 
-main()
+if __name__ == "__main__":
+    main()

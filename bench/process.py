@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.processes import resident_megabytes
 from minara_gateway.client import GatewayClient
 from minara_gateway.main import TOKEN_FILE
 from minara_gateway.serving import SOCKET_FILE
@@ -59,10 +60,3 @@ async def _resident(data_dir: Path) -> float:
     finally:
         process.terminate()
         await process.wait()
-
-
-def resident_megabytes(pid: int) -> float:
-    """Resident memory of a process, as Linux counts it."""
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return int(kilobytes.split()[1]) / 1024

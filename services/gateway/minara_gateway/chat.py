@@ -18,6 +18,7 @@ from minara_core.reasons import ErrorReason, error_reason
 from minara_core.taxonomy import Origin, Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ChatBody, PromptBody
+from minara_gateway.outgoing import Outgoing
 from minara_gateway.sse import (
     HEARTBEAT,
     HEARTBEAT_SECONDS,
@@ -145,37 +146,42 @@ async def _frames(
     turn: RunningTurn,
 ) -> AsyncIterator[bytes]:
     """Frames of a turn to its end, or to a hint where to resume it when this gateway leaves."""
-    last = first.sequence
+    outgoing = Outgoing(first.sequence)
     async with aclosing(cast("Any", events)):
-        yield OPENING + frame(first)
-        upcoming = asyncio.ensure_future(anext(events, None))
-        left = asyncio.ensure_future(leaving.wait())
+        filling = asyncio.create_task(outgoing.fill(events))
+        left = asyncio.create_task(leaving.wait())
+        filling.add_done_callback(outgoing.stir)
+        left.add_done_callback(outgoing.stir)
         try:
+            yield OPENING + frame(first)
             while True:
-                done, _ = await asyncio.wait(
-                    [upcoming, left],
-                    timeout=HEARTBEAT_SECONDS,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if upcoming in done:
-                    event = upcoming.result()
-                    if event is None:
-                        return
-                    upcoming = asyncio.ensure_future(anext(events, None))
-                    last = event.sequence
-                    yield frame(event)
-                elif left in done:
-                    yield resume_hint(turn.turn_id, turn.session_id, last)
-                    return
-                else:
+                is_over = filling.done()
+                is_last = is_over or left.done()
+                if not is_last:
+                    await outgoing.wait(HEARTBEAT_SECONDS)
+                ready = outgoing.take()
+                if ready:
+                    yield ready
+                elif is_last:
+                    break
+                elif not (filling.done() or left.done()):
                     yield HEARTBEAT
-        except MinaraError:
             # A stream that ends without a terminal event was cut: the client resumes.
-            yield resume_hint(turn.turn_id, turn.session_id, last)
+            if not is_over or _was_cut(filling):
+                yield resume_hint(turn.turn_id, turn.session_id, outgoing.taken)
         finally:
-            upcoming.cancel()
+            outgoing.close()
+            filling.cancel()
             left.cancel()
-            await asyncio.wait([upcoming, left])
+            await asyncio.wait([filling, left])
+
+
+def _was_cut(filling: asyncio.Task[None]) -> bool:
+    """Whether a turn's events ended in an error of ours. Raises any other."""
+    error = filling.exception()
+    if error is not None and not isinstance(error, MinaraError):
+        raise error
+    return error is not None
 
 
 async def reply_of(turn: RunningTurn) -> dict[str, Any]:

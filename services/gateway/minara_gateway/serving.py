@@ -9,13 +9,19 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from minara_core.errors import Conflict
 from minara_core.reasons import ErrorReason
+from minara_runtime.logging import get_logger
 
 SOCKET_FILE = "minara.sock"
 PORTS_TO_TRY = 20
 GRACE_SECONDS = 10.0
+STALLED_SECONDS = 20.0
+"""How long a client may take nothing while more waits for it than the transport holds (64 KB)."""
+
+_log = get_logger("gateway/serving")
 
 
 def bind_tcp(host: str, port: int, *, ports_to_try: int = PORTS_TO_TRY) -> socket.socket:
@@ -51,12 +57,20 @@ def bind_unix(path: Path) -> socket.socket:
 
 @asynccontextmanager
 async def serving(
-    app: FastAPI, *listeners: socket.socket, grace_seconds: float = GRACE_SECONDS
+    app: FastAPI,
+    *listeners: socket.socket,
+    grace_seconds: float = GRACE_SECONDS,
+    stalled_seconds: float = STALLED_SECONDS,
 ) -> AsyncGenerator[None]:
-    """Serve `app` on all listeners while the body runs; open requests get `grace_seconds`."""
+    """Serve `app` on all listeners while the body runs; open requests get `grace_seconds`.
+
+    A client that takes nothing for `stalled_seconds` while its connection is full is dropped; what
+    it watched goes on, and can be watched again from where it stopped.
+    """
     server = _Server(
         uvicorn.Config(
             app,
+            http=_dropping_after(stalled_seconds),
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -87,3 +101,36 @@ class _Server(uvicorn.Server):
     @override
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+
+def _dropping_after(seconds: float) -> type[HttpToolsProtocol]:
+    """HTTP for clients that read; one that does not is hung up on after `seconds`."""
+
+    class Protocol(HttpToolsProtocol):
+        _stalled: asyncio.TimerHandle | None = None
+
+        @override
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stalled = self.loop.call_later(seconds, self._drop)
+
+        @override
+        def resume_writing(self) -> None:
+            self._forget()
+            super().resume_writing()
+
+        @override
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._forget()
+            super().connection_lost(exc)
+
+        def _drop(self) -> None:
+            _log.info("stalled_client_dropped", seconds=seconds)
+            self.transport.abort()
+
+        def _forget(self) -> None:
+            if self._stalled is not None:
+                self._stalled.cancel()
+                self._stalled = None
+
+    return Protocol

@@ -3,9 +3,8 @@
 import json
 from urllib.parse import urlencode
 
-from google.protobuf import json_format
-
 from minara.agent.v1 import event_pb2 as event_pb
+from minara_gateway.event_json import message_json
 
 RETRY_MILLISECONDS = 1_000
 HEARTBEAT_SECONDS = 15.0
@@ -20,14 +19,7 @@ def event_json(event: event_pb.TurnEvent) -> str:
 
     Line ends that only some readers know (U+0085, U+2028, U+2029) are escaped.
     """
-    text = json_format.MessageToJson(
-        event,
-        preserving_proto_field_name=True,
-        always_print_fields_with_no_presence=True,
-        indent=None,
-        ensure_ascii=False,
-    )
-    return text.translate(_OTHER_LINE_ENDS)
+    return message_json(event).translate(_OTHER_LINE_ENDS)
 
 
 def frame(event: event_pb.TurnEvent) -> bytes:

@@ -2,7 +2,8 @@
 
 import json
 from decimal import Decimal
-from typing import Annotated, Any, NoReturn, Protocol, cast, runtime_checkable
+from functools import cache
+from typing import Annotated, Any, NoReturn, Protocol, TypeGuard, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -57,14 +58,12 @@ AmountText = Annotated[
 taken by its exact text; floats, booleans, signs, exponents and other digits are refused."""
 
 
-@runtime_checkable
 class StatedIntent(Protocol):
     """What the arguments of all money tools that a model may call have: `intent`, one sentence."""
 
     intent: str
 
 
-@runtime_checkable
 class MoveArguments(Protocol):
     """The arguments of a tool that only buys or sells. `amount_unit` is "quote", "base", or "all",
     and then `amount` is None."""
@@ -73,6 +72,22 @@ class MoveArguments(Protocol):
     amount: str | None
     amount_unit: str
     intent: str
+
+
+def states_intent(arguments: BaseModel) -> TypeGuard[StatedIntent]:
+    """Whether a tool's arguments have the fields of StatedIntent."""
+    return _has_fields(type(arguments), ("intent",))
+
+
+def is_move(arguments: BaseModel) -> TypeGuard[MoveArguments]:
+    """Whether a tool's arguments have the fields of MoveArguments."""
+    return _has_fields(type(arguments), ("symbol", "amount", "amount_unit", "intent"))
+
+
+@cache
+def _has_fields(kind: type[BaseModel], names: tuple[str, ...]) -> bool:
+    """A fact of the type; asking a runtime protocol of each call takes as long as a gate."""
+    return kind.model_fields.keys() >= {*names}
 
 
 def validated(entry: ToolEntry, arguments_json: str) -> BaseModel:

@@ -13,7 +13,7 @@ from minara_core.lexicon import parse, typed_decision
 from minara_core.money import parse_amount
 from minara_core.named_moves import NamedMove, contradiction, names_move
 from minara_core.reasons import DenialReason
-from minara_tools.domain.arguments import MoveArguments, StatedIntent
+from minara_tools.domain.arguments import is_move, states_intent
 from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.registry import ToolEntry
 
@@ -30,7 +30,7 @@ def named_move(entry: ToolEntry, arguments: BaseModel) -> NamedMove | None:
     """What a money call would do; None when its tool or arguments do not say."""
     if entry.names is not None:
         return entry.names(arguments)
-    if entry.direction is None or not isinstance(arguments, MoveArguments):
+    if entry.direction is None or not is_move(arguments):
         return None
     return NamedMove(
         direction=entry.direction,
@@ -46,7 +46,7 @@ def check_intent(entry: ToolEntry, arguments: BaseModel, message: str) -> None:
     if not entry.is_fund_moving:
         return
     move = named_move(entry, arguments)
-    if move is None or not isinstance(arguments, StatedIntent):
+    if move is None or not states_intent(arguments):
         raise _mismatch("the tool does not say what it would do", {"field": "direction"})
     for source, text in (("intent", arguments.intent), ("message", message)):
         field = contradiction(text, move) if text.strip() else None
