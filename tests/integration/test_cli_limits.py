@@ -9,6 +9,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from support import process
 from support.process import MINARA
 
 EVM_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -20,17 +21,8 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def minara(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [MINARA, *arguments],
-        env=environment(home),
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert "Traceback" not in done.stdout + done.stderr
+    done = process.minara(home / "data", *arguments, TERM="dumb")
+    assert "Traceback" not in done.stdout
     return done
 
 

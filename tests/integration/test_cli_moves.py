@@ -1,30 +1,19 @@
 """Orders, withdrawals and the stop from the command line, through real processes."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.process import MINARA
+from support import process
 
 EVM_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 
 def minara(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {n: v for n, v in os.environ.items() if n in {"PATH", "LANG"}}  # noqa: TID251 - the child's environment is explicit
-    done = subprocess.run(
-        [MINARA, *arguments],
-        env=kept | {"HOME": str(home), "MINARA_DATA_DIR": str(home / "data"), "TERM": "dumb"},
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert "Traceback" not in done.stdout + done.stderr
+    done = process.minara(home / "data", *arguments, TERM="dumb")
+    assert "Traceback" not in done.stdout
     return done
 
 

@@ -82,11 +82,11 @@ async def test_spans_and_figures_arrive_with_all_they_carry(tmp_path: Path) -> N
 async def test_what_is_not_sampled_stays_on_this_machine(tmp_path: Path) -> None:
     async with a_receiver() as receiver:
         made = configured(tmp_path, receiver.endpoint, trace_sample=0.0)
-        with made.span("work", {genai.TURN_ID: "t1"}):
+        with made.span(genai.INVOKE_AGENT, {genai.TURN_ID: "t1"}):
             pass
         await closed(made)
         assert receiver.spans() == ()
-    assert [span.name for span in read_trace(tmp_path / SPAN_FILE, "t1")] == ["work"]
+    assert [span.name for span in read_trace(tmp_path / SPAN_FILE, "t1")] == [genai.INVOKE_AGENT]
 
 
 async def test_a_refusing_collector_gets_the_spans_once_it_takes_them(
@@ -96,7 +96,7 @@ async def test_a_refusing_collector_gets_the_spans_once_it_takes_them(
         receiver.refusal = grpc.StatusCode.UNAVAILABLE
         made = configured(tmp_path, receiver.endpoint)
         for number in range(50):
-            with made.span("work", {genai.TURN_ID: f"t{number}"}):
+            with made.span(genai.INVOKE_AGENT, {genai.TURN_ID: f"t{number}"}):
                 pass
         made.flush()
         await eventually(lambda: receiver.exports >= 2)
@@ -118,13 +118,13 @@ async def test_a_dead_collector_costs_nothing_but_its_spans(
         made = configured(tmp_path, endpoint)
         begin = time.perf_counter()
         for number in range(2_000):
-            with made.span("work", {genai.TURN_ID: f"t{number}"}):
+            with made.span(genai.INVOKE_AGENT, {genai.TURN_ID: f"t{number}"}):
                 pass
         assert time.perf_counter() - begin < 2
         made.flush()
         await eventually(lambda: kind == "absent" or receiver.exports > 0)
         assert await closed(made) < CLOSE_SECONDS
-    assert [span.name for span in read_trace(tmp_path / SPAN_FILE, "t1999")] == ["work"]
+    assert [span.name for span in read_trace(tmp_path / SPAN_FILE, "t1999")] == [genai.INVOKE_AGENT]
     assert len(events(log, "collector_away")) == 1
     assert "Traceback" not in json.dumps(lines_of(log))
 

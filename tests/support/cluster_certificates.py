@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 from cryptography import x509
@@ -21,17 +22,19 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        self._numbers = count(1)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("authority")
         own = self._signed(self._name, self._key, is_authority=True)
         self._file("authority.pem").write_bytes(own.public_bytes(serialization.Encoding.PEM))
 
     def settings(self, service: str) -> Mapping[str, str]:
-        """The settings of a process with a certificate of this service."""
+        """The settings of a process with a new certificate of this service."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([x509.DNSName(service)])
         signed = self._signed(_named(service), key, names)
-        certificate, private = self._file(f"{service}.pem"), self._file(f"{service}.key")
+        number = next(self._numbers)
+        certificate, private = (self._file(f"{service}-{number}.{kind}") for kind in ("pem", "key"))
         certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         private.write_bytes(
             key.private_bytes(

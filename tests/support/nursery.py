@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +55,42 @@ class Nursery:
     ) -> Child:
         """`python -m module` in `folder`; what it prints is appended to `log`. It inherits where
         programs lie and the language, nothing else."""
-        order = {
+        return self._forked(module, (), environment, folder, (os.devnull, log, log))
+
+    def run(
+        self, module: str, arguments: Sequence[str], environment: Mapping[str, str], *, folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """`python -m module arguments` to its end, within a minute, with no input."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            out, errors = Path(name) / "out", Path(name) / "errors"
+            files = (os.devnull, out, errors)
+            child = self._forked(module, arguments, environment, folder, files)
+            waited, end = threading.Event(), time.monotonic() + 60
+            while (seen := child.seen()) == "running":
+                assert time.monotonic() < end, f"{module} {arguments} does not end"
+                waited.wait(0.005)
+            kind, number = seen.split()
+            code = int(number) if kind == "exit" else -int(number)
+            return subprocess.CompletedProcess(
+                [module, *arguments], code, out.read_text("utf-8"), errors.read_text("utf-8")
+            )
+
+    def _forked(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        files: tuple[str, Path, Path],
+    ) -> Child:
+        order: dict[str, object] = {
             "module": module,
+            "arguments": list(arguments),
             "environment": inherited() | dict(environment),
             "folder": str(folder),
-            "log": str(log),
+            "input": files[0],
+            "log": str(files[1]),
+            "errors": str(files[2]),
         }
         return Child(pid=int(self._ask({"fork": order})["pid"]), nursery=self)
 

@@ -1,20 +1,25 @@
 """A Minara in a process of its own, which a test may kill at a named point."""
 
 import asyncio
+import atexit
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from minara_gateway.client import GatewayClient
 from minara_gateway.main import TOKEN_FILE
 from minara_gateway.serving import SOCKET_FILE
 from support.eventually import eventually
+from support.nursery import Nursery
 
 MINARA = Path(sys.executable).parent / "minara"
+COMMAND = "minara_gateway.command"
 START_SECONDS = 30.0
 
 
@@ -69,19 +74,25 @@ async def a_process(data_dir: Path, *, failpoint: str = "") -> AsyncGenerator[Mi
 
 
 def minara(data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end; it must not show a traceback."""
-    kept = {n: v for n, v in os.environ.items() if n in {"PATH", "LANG"}}  # noqa: TID251 - the child's environment is explicit
-    done = subprocess.run(
-        [MINARA, *arguments],
-        env=kept | {"HOME": str(data_dir.parent), "MINARA_DATA_DIR": str(data_dir)} | variables,
-        cwd=data_dir.parent,
-        capture_output=True,
-        check=False,
-        timeout=60,
-        text=True,
-    )
+    """Run the command to its end, without input; it must not show a traceback.
+
+    It is forked from a process that has imported what it needs, since that takes longer than most
+    commands do.
+    """
+    environment = {"HOME": str(data_dir.parent), "MINARA_DATA_DIR": str(data_dir)} | variables
+    done = _nursery().run(COMMAND, arguments, environment, folder=data_dir.parent)
     assert "Traceback" not in done.stderr, done.stderr
     return done
+
+
+@cache
+def _nursery() -> Nursery:
+    """One for all tests of this process; it ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="minara-commands-")
+    nursery = Nursery(Path(folder.name))
+    atexit.register(folder.cleanup)
+    atexit.register(nursery.close)
+    return nursery
 
 
 async def _client(data_dir: Path, process: asyncio.subprocess.Process) -> GatewayClient:

@@ -1,10 +1,10 @@
 """A process that has imported every service and forks the processes of clusters.
 
 One JSON object a line on standard input, one a line back: `{"fork": {…}}` with a module, its
-environment, folder and log → `{"pid": n}`; `{"look": pid}` → `{"seen": "running"}`, or how it
-ended: "exit 0", "signal 9". At the end of its input it kills what it forked. It opens no channel
-and starts no thread, for a fork copies neither; a child then runs `python -m <module>` as anybody
-would, from its first line to the interpreter's own end.
+arguments, environment, folder, input, log and where errors go → `{"pid": n}`; `{"look": pid}` →
+`{"seen": "running"}`, or how it ended: "exit 0", "signal 9". At the end of its input it kills what
+it forked. It opens no channel and starts no thread, for a fork copies neither; a child then runs
+`python -m <module>` as anybody would, from its first line to the interpreter's own end.
 """
 
 import ctypes
@@ -18,6 +18,7 @@ import sys
 from typing import Any
 
 SERVICES = ("workspace", "tools", "skills", "orchestrator", "gateway")
+_OUTS = ("log", "errors")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -62,22 +63,20 @@ def _become(start: dict[str, Any]) -> None:
     """Own files, folder and environment in place of the zygote's, and an end when it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    log = os.open(start["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(nothing, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(nothing)
-    os.close(log)
+    given = os.open(start["input"], os.O_RDONLY)
+    outs = [os.open(start[to], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for to in _OUTS]
+    for number, opened in enumerate((given, *outs)):
+        os.dup2(opened, number)
+        os.close(opened)
     os.chdir(start["folder"])
     os.environ.clear()  # noqa: TID251 - the child's environment is explicit
     os.environ.update(start["environment"])  # noqa: TID251 - the child's environment is explicit
-    sys.argv = [start["module"]]
+    sys.argv = [start["module"], *start["arguments"]]
 
 
 def main() -> None:
-    for name in SERVICES:
-        importlib.import_module(f"minara_{name}.main")
+    for name in (*(f"minara_{service}.main" for service in SERVICES), "minara_gateway.cli"):
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
     start = Zygote().serve()

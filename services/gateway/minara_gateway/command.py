@@ -18,3 +18,7 @@ def main() -> None:
             from minara_gateway import cli
 
             cli.main()
+
+
+if __name__ == "__main__":
+    main()
