@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from minara_core.clock import pause
-from minara_core.errors import Conflict
+from minara_core.errors import Conflict, Unavailable
 from minara_core.reasons import ErrorReason
 from minara_runtime.database import Database
 from minara_runtime.lease_table import LEASES
@@ -267,5 +267,5 @@ async def test_a_silent_database_ends_the_hold_after_a_lifetime(
             await database.aclose()
             await asyncio.Event().wait()
 
-    with pytest.raises(Conflict):
+    with pytest.raises(Unavailable):
         await asyncio.wait_for(hold(), 5)

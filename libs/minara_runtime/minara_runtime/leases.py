@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from minara_core.clock import pause
-from minara_core.errors import Conflict, Unavailable
+from minara_core.errors import Conflict, MinaraError, Unavailable
 from minara_core.reasons import ErrorReason
 from minara_runtime.database import Database
 from minara_runtime.lease_table import LEASES
@@ -123,15 +123,15 @@ class Leases:
     async def keep(self, lease: Lease, renew_every: timedelta) -> AsyncGenerator[Lease]:
         """Renew a lease in the background while the body runs.
 
-        When it is lost, or the database did not answer for a whole lifetime, the body is cancelled
-        and Conflict (`LEASE_LOST`) leaves in place of the cancellation.
+        When it is lost the body is cancelled and Conflict (`LEASE_LOST`) leaves in place of the
+        cancellation; Unavailable does when the database did not answer for a whole lifetime.
         """
         body = asyncio.current_task()
         assert body is not None
         others = body.cancelling()
         is_lost = False
 
-        def stop_body(renewal: asyncio.Task[None]) -> None:
+        def stop_body(renewal: asyncio.Task[MinaraError]) -> None:
             nonlocal is_lost
             if not renewal.cancelled():
                 is_lost = True
@@ -150,10 +150,10 @@ class Leases:
             if is_lost:
                 body.uncancel()
         if is_lost:
-            raise _lost(lease.name) from renewal.exception()
+            raise renewal.result()
 
-    async def _renew_until_lost(self, lease: Lease, renew_every: timedelta) -> None:
-        """Return when the lease is over; only `keep` ends it otherwise, by cancelling."""
+    async def _renew_until_lost(self, lease: Lease, renew_every: timedelta) -> MinaraError:
+        """Why the lease is over, once it is; only `keep` ends it otherwise, by cancelling."""
         loop = asyncio.get_running_loop()
         end = loop.time() + lease.lifetime.total_seconds()
         while loop.time() < end:
@@ -164,9 +164,16 @@ class Leases:
                     await self.renew(lease)
             except Unavailable:
                 continue
-            except (TimeoutError, Conflict):
-                return
+            except TimeoutError:
+                break
+            except Conflict as lost:
+                return lost
             end = asked + lease.lifetime.total_seconds()
+        return Unavailable(
+            "the database did not answer while a lease lasted",
+            reason=ErrorReason.DATABASE_UNAVAILABLE,
+            metadata={"name": lease.name},
+        )
 
     def _take(self, connection: sa.Connection, name: str, lifetime: timedelta) -> Lease | None:
         row = lock_row(connection, _ROW, {"lease": name})
