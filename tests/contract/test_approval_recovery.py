@@ -14,7 +14,7 @@ from minara_core.actions import (
     ResolvedOrder,
 )
 from minara_core.errors import InvalidRequest, NotReady, Unavailable
-from minara_core.ids import SessionId
+from minara_core.ids import SessionId, UserId
 from minara_core.taxonomy import TradingState
 from minara_runtime.process_lease import ProcessLease
 from minara_tools.adapters.counter_file import counter_path
@@ -318,3 +318,21 @@ async def test_restored_books_halt_and_void_until_a_person_adopts_them(
     # What another replica has adopted is not adopted again.
     assert standing.trading.state is TradingState.HALTED
     assert not await (await scene.process("fourth")).money.restored.begin()
+
+
+async def test_any_replica_adopts_what_a_replica_without_its_folder_has_doubted(
+    databases: Databases, tmp_path: Path
+) -> None:
+    installation = an_installation()
+    url = await databases.url(VERSIONS)
+    healthy = Scene(databases, url, tmp_path / "right", installation)
+    await healthy.pending()
+    right = await healthy.process("right")
+    lost = Scene(databases, url, tmp_path / "forgotten-volume", installation)
+    reason = await (await lost.process("wrong")).money.restored.begin()
+    assert "counter file is missing" in reason
+    assert "forgotten-volume" in reason
+    assert (await right.money.control.current(UserId("local"))).state is TradingState.HALTED
+    await right.money.books.adopt()
+    assert (await right.money.control.current(UserId("local"))).state is TradingState.ACTIVE
+    assert not await (await healthy.process("again")).money.restored.begin()

@@ -71,3 +71,25 @@ async def test_a_client_that_reads_slowly_keeps_its_stream(tmp_path: Path) -> No
             assert await reader.read(100_000)
             await pause(0.001)
         assert not has_ended.is_set()
+
+
+async def test_a_head_that_does_not_end_is_cut_off_and_others_are_served(tmp_path: Path) -> None:
+    app = FastAPI()
+    app.add_api_route("/", lambda: {"ok": True})
+    socket = tmp_path / "served.sock"
+    async with serving(app, bind_unix(socket), grace_seconds=1):
+        reader, writer = await asyncio.open_unix_connection(str(socket))
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+
+        async def send() -> None:
+            for number in range(100_000):
+                writer.write(f"X-{number}: {'a' * 100}\r\n".encode())
+                await writer.drain()
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(send(), 30)
+        writer.transport.abort()
+        reader, writer = await asyncio.open_unix_connection(str(socket))
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" * 2)
+        assert b'{"ok":true}' in await reader.read()
+        writer.close()

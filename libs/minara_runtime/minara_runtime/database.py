@@ -70,7 +70,7 @@ class Database:
         """
         try:
             parsed = sa.make_url(url)
-        except exc.ArgumentError as error:
+        except (exc.ArgumentError, ValueError) as error:  # of a port that is no number
             raise InvalidRequest("a database URL is sqlite:///path or postgresql://…") from error
         match parsed.drivername.partition("+")[0]:
             case "sqlite":

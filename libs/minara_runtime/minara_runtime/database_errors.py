@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import exc
 
-from minara_core.errors import Unavailable
+from minara_core.errors import InvalidRequest, Unavailable
 from minara_core.reasons import ErrorReason
 
 _SQLITE_OUTAGES = frozenset(
@@ -27,6 +27,7 @@ _PRIMARY_CODE = 0xFF
 # system error; then the single codes for a lock that did not come and an idle transaction cut off.
 _POSTGRES_OUTAGE_CLASSES = ("08", "28", "3D", "53", "57", "58")
 _POSTGRES_OUTAGES = frozenset({"55P03", "25P03"})
+_POSTGRES_UNSTORABLE_TEXT = "22021"
 _POSTGRES_RETRIES = frozenset({"40001", "40P01"})
 
 
@@ -88,6 +89,8 @@ def translated() -> Generator[None]:
     except exc.SQLAlchemyError as error:
         if is_outage(error) or is_lost_race(error):
             raise unavailable(error.__cause__ or error) from error
+        if isinstance(error, exc.DBAPIError) and _sqlstate(error) == _POSTGRES_UNSTORABLE_TEXT:
+            raise InvalidRequest("text may not hold the character NUL") from error
         refused = type(error) is exc.StatementError and error.orig
         if isinstance(refused, Exception):
             raise refused from None

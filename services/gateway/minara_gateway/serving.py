@@ -18,6 +18,8 @@ from minara_runtime.logging import get_logger
 SOCKET_FILE = "minara.sock"
 PORTS_TO_TRY = 20
 GRACE_SECONDS = 10.0
+MOST_HEAD_BYTES = 512 * 1024
+"""What may come of a request before its headers are whole; a single read can hold several."""
 STALLED_SECONDS = 20.0
 """How long a client may take nothing while more waits for it than the transport holds (64 KB)."""
 
@@ -103,10 +105,37 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _BoundedHead(HttpToolsProtocol):
+    """Hangs up on a client whose request line and headers do not end."""
+
+    _is_in_head = True
+    _head_bytes = 0
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD_BYTES:
+                _log.info("endless_head_dropped", bytes=self._head_bytes)
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._is_in_head, self._head_bytes = False, 0
+        super().on_headers_complete()
+
+    @override
+    def on_message_complete(self) -> None:
+        self._is_in_head = True
+        super().on_message_complete()
+
+
 def _dropping_after(seconds: float) -> type[HttpToolsProtocol]:
     """HTTP for clients that read; one that does not is hung up on after `seconds`."""
 
-    class Protocol(HttpToolsProtocol):
+    class Protocol(_BoundedHead):
         _stalled: asyncio.TimerHandle | None = None
 
         @override

@@ -10,6 +10,7 @@ RETRY_MILLISECONDS = 1_000
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": still here\n\n"
 _OTHER_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_LONGEST_NUMBER = 12
 STREAM_ENDED = "stream_ended"
 OPENING = f"retry: {RETRY_MILLISECONDS}\n\n".encode()
 
@@ -41,5 +42,5 @@ def resume_hint(turn_id: str, session_id: str, after: int) -> bytes:
 def last_event_id(header: str | None, after: int) -> int:
     """Where to go on: `Last-Event-ID` wins over `after`; anything else than digits is 0."""
     if header is not None and header.isascii() and header.isdigit():
-        return min(int(header), 2**31 - 1)
+        return min(int(header[:_LONGEST_NUMBER]), 2**31 - 1)
     return after if header is None else 0

@@ -29,7 +29,15 @@ def test_zero_values_are_printed() -> None:
 
 @pytest.mark.parametrize(
     ("header", "after", "start"),
-    [(None, 3, 3), ("5", 3, 5), ("", 3, 0), ("-1", 3, 0), ("１", 3, 0), ("9" * 30, 0, 2**31 - 1)],
+    [
+        (None, 3, 3),
+        ("5", 3, 5),
+        ("", 3, 0),
+        ("-1", 3, 0),
+        ("１", 3, 0),
+        ("9" * 30, 0, 2**31 - 1),
+        ("9" * 5_000, 0, 2**31 - 1),
+    ],
 )
 def test_the_header_wins_and_nonsense_starts_at_the_beginning(
     header: str | None, after: int, start: int

@@ -1,7 +1,7 @@
 """The hub: turns outlive their watchers, wait for their session, and are ended after a crash."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,7 +13,13 @@ from minara_core.ids import TurnId
 from minara_core.reasons import ErrorReason
 from minara_core.turn_context import TurnContext
 from minara_llm.scripted import calls, says
-from minara_orchestrator.app.ports import StoredEvent, ToolBatch, ToolFinished, ToolProgress
+from minara_orchestrator.app.ports import (
+    Admission,
+    StoredEvent,
+    ToolBatch,
+    ToolFinished,
+    ToolProgress,
+)
 from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 from support.eventually import eventually
 from support.orchestrator.house import House, a_turn
@@ -119,6 +125,59 @@ async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_compl
     await house.hub.recover()
     assert await house.watch(turn) == ["TurnStarted:", "TurnCompleted:"]
     assert house.model.requests == []
+
+
+class _SlowClaims(FakeTurnStore):
+    """A turn begins here after the store was told which ones run, and before it looks."""
+
+    begin: Callable[[], Awaitable[None]] | None = None
+
+    @override
+    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
+        if self.begin is not None:
+            await self.begin()
+        return await super().claim(running)
+
+
+async def test_a_turn_that_begins_while_others_are_recovered_is_left_to_itself() -> None:
+    gate = asyncio.Event()
+    store = _SlowClaims()
+    house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate), store=store)
+    turn = a_turn()
+    store.begin = lambda: house.hub.start(turn, rejects_double_texting=False)
+    await house.hub.recover()
+    gate.set()
+    seen = await house.watch(turn)
+    assert seen[-1] == "TurnCompleted:"
+    assert len(seen) == len(await house.store.events_after(turn.context.turn_id, 0))
+    house.model.assert_exhausted()
+
+
+class _SlowAdmission(FakeTurnStore):
+    """Admits a turn at once and says so later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    @override
+    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
+        admission = await super().admit(turn, alone=alone)
+        await self.gate.wait()
+        return admission
+
+
+async def test_a_turn_whose_caller_leaves_while_it_is_admitted_is_run() -> None:
+    store = _SlowAdmission()
+    house = House([says("hello")], store=store)
+    turn = a_turn()
+    leaving = asyncio.create_task(house.hub.start(turn, rejects_double_texting=False))
+    await eventually(lambda: bool(store.turns))
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    store.gate.set()
+    await eventually(lambda: any(event.is_terminal for event in store.events[TurnId("turn-1")]))
+    assert (await house.watch(turn))[-1] == "TurnCompleted:"
 
 
 async def test_many_replays_of_a_finished_turn_all_end() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from minara_core.errors import Conflict, NotFound
+from minara_core.errors import Conflict, LimitExceeded, NotFound
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin
@@ -23,6 +23,9 @@ from minara_runtime.database import Database
 from minara_runtime.outages import through_outage
 from minara_runtime.process_lease import lives
 from minara_runtime.statements import insert_absent, insert_if_absent, lock_name
+
+MOST_WAITING = 20
+"""Turns of a session that wait for the one that runs."""
 
 OUTAGE_SECONDS = 15.0
 """How long events wait for the database; a restart of it takes less."""
@@ -120,6 +123,11 @@ class SqlTurns:
                 ahead = connection.execute(_AHEAD, parameters).scalar_one()
                 if alone and ahead:
                     raise _is_running(turn.context.session_id)
+                if ahead > MOST_WAITING:
+                    raise LimitExceeded(
+                        f"{MOST_WAITING} messages wait in this session already",
+                        metadata={"session_id": turn.context.session_id},
+                    )
                 return Admission(is_new=True, is_over=False, ahead=ahead)
             owner, is_over = connection.execute(_FIND, parameters).one()
             if owner != turn.context.user_id:

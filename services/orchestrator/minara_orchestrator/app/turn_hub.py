@@ -49,7 +49,9 @@ class TurnHub:
         self._report_bug = report_bug
         self._live: dict[TurnId, LiveTurn] = {}
         self._starting: set[TurnId] = set()
+        self._begun: set[TurnId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._admissions: set[asyncio.Task[None]] = set()
 
     @property
     def live_count(self) -> int:
@@ -68,9 +70,18 @@ class TurnHub:
             if running.turn.context.user_id != turn.context.user_id:
                 raise _unknown_turn(turn_id)
             return
+        admission = asyncio.create_task(self._admit(turn, alone=rejects_double_texting))
+        self._admissions.add(admission)
+        admission.add_done_callback(self._admissions.discard)
+        # Whoever asked may leave meanwhile: a turn that was admitted is run.
+        await asyncio.shield(admission)
+
+    async def _admit(self, turn: Turn, *, alone: bool) -> None:
+        turn_id = turn.context.turn_id
         self._starting.add(turn_id)
+        self._begun.add(turn_id)
         try:
-            admission = await self._store.admit(turn, alone=rejects_double_texting)
+            admission = await self._store.admit(turn, alone=alone)
             if admission.is_new:
                 live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
                 self._live[turn_id] = live
@@ -110,7 +121,10 @@ class TurnHub:
         """End the turns that a dead process left, and those cut off here, without running anything
         again. What the workspace recorded stands: a turn that was committed is told as completed.
         """
-        for turn in await self._store.claim({*self._live, *self._starting}):
+        self._begun = {*self._live, *self._starting}
+        for turn in await self._store.claim(frozenset(self._begun)):
+            if turn.context.turn_id in self._begun:
+                continue  # it began here while the store looked, and has an end of its own
             last = await self._store.last_sequence(turn.context.turn_id)
             live = LiveTurn(
                 turn,
@@ -135,6 +149,8 @@ class TurnHub:
 
     async def aclose(self) -> None:
         """Stop all turns where they are; the next start recovers them."""
+        if self._admissions:
+            await asyncio.wait(self._admissions)
         for task in self._tasks:
             task.cancel()
         for task in list(self._tasks):

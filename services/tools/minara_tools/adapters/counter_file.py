@@ -48,6 +48,10 @@ class CounterFile:
         self._failpoint = failpoint
 
     @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
     def host(self) -> str:
         return self._host
 

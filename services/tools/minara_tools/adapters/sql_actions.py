@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from minara_core.actions import ActionState, PendingAction
 from minara_core.clock import Clock
-from minara_core.errors import NotFound
+from minara_core.errors import Conflict, NotFound
 from minara_core.ids import PendingActionId, ToolCallId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_runtime import audit as audit_chain
@@ -127,6 +127,10 @@ class SqlActions:
     ) -> ParkedAction:
         def write(connection: sa.Connection) -> ParkedAction:
             parked = plan(locked_neighbours(connection, user_id, since))
+            action = parked.parking.action
+            call = {"turn": action.turn_id, "call": action.tool_call_id, "person": user_id}
+            if connection.execute(_OF_CALL, call).first() is not None:
+                raise Conflict("this call has its action", reason=ErrorReason.ALREADY_EXISTS)
             write_parking(connection, parked.parking)
             audit_chain.append(connection, parked.audits)
             insert_event(connection, parked.tier_event)

@@ -7,7 +7,9 @@ import sqlalchemy as sa
 
 from minara_core.actions import PendingAction
 from minara_core.audit import AuditRecord
+from minara_core.errors import Conflict
 from minara_core.ids import UserId
+from minara_core.reasons import ErrorReason
 from minara_runtime import audit as audit_chain
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
@@ -68,8 +70,10 @@ class SqlCalls:
         def write(connection: sa.Connection) -> ParkedCall:
             parked = plan(locked_neighbours(connection, user_id, since))
             write_parking(connection, parked.parking)
-            audits = [*parked.audits, *_written(connection, parked.finished)]
-            audit_chain.append(connection, audits)
+            written = _written(connection, parked.finished)
+            if not written:
+                raise Conflict("this call has a result already", reason=ErrorReason.ALREADY_EXISTS)
+            audit_chain.append(connection, [*parked.audits, *written])
             return parked
 
         return await self._database.transaction(write)

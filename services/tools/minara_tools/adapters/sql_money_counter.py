@@ -22,6 +22,8 @@ _COUNT = (
     .values(counter=MONEY_COUNTERS.c.counter + 1)
 )
 
+_DOUBT = "doubt"
+_SETTLE = sa.delete(MONEY_COUNTERS).where(MONEY_COUNTERS.c.name == _DOUBT)
 _ADOPT = (
     sa.update(MONEY_COUNTERS)
     .where(MONEY_COUNTERS.c.name == _NAME)
@@ -46,7 +48,7 @@ class MoneyCounter:
     host: str
     ids: IdSource
     _doubted_id: str = ""
-    """The database's identity while it is in doubt; whoever adopts it gives it another one."""
+    """The database's identity while this process doubts it; adopting it gives it another one."""
 
     def begin(self, connection: sa.Connection) -> str:
         """Why this database counts as restored or copied; empty when it does not."""
@@ -58,6 +60,11 @@ class MoneyCounter:
         is_alone = connection.dialect.name == "sqlite"
         reason = self._doubt(record, row, is_new=is_new, is_alone=is_alone)
         self._doubted_id = row.database_id if reason else ""
+        if reason:
+            # Any replica may be asked to adopt what this one has found.
+            doubt = {"name": _DOUBT, "database_id": row.database_id, "counter": row.counter}
+            insert_if_absent(connection, MONEY_COUNTERS, doubt)
+            reason = f"{reason} (found by {self.host} with {self.file.path})"
         return reason
 
     def next(self, connection: sa.Connection) -> Counted:
@@ -72,10 +79,9 @@ class MoneyCounter:
 
     def adopt(self, connection: sa.Connection) -> bool:
         """A person has looked at the books: from now on they are the right ones, under an identity
-        of their own, so that no older file or copy fits them. False when they are not in doubt, or
-        another replica has adopted them."""
+        of their own, so that no older file or copy fits them. False when no replica doubts them."""
         row = lock_row(connection, _ROW)
-        if row is None or not self._doubted_id or row.database_id != self._doubted_id:
+        if row is None or connection.execute(_SETTLE).rowcount == 0:
             return False
         adopted = Counted(database_id=self.ids.new(), counter=row.counter + 1)
         parameters = {"to_id": adopted.database_id, "to_counter": adopted.counter}

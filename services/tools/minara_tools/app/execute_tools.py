@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from minara_core.clock import Clock
-from minara_core.errors import MinaraError
+from minara_core.clock import Clock, pause
+from minara_core.errors import Conflict, MinaraError
 from minara_core.ids import ToolCallId
 from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.taxonomy import PermissionTier
@@ -36,6 +36,8 @@ from minara_tools.domain.outcomes import ToolCallBlockedError, ToolFailed
 from minara_tools.domain.registry import ToolContext, ToolEntry, ToolRegistry
 
 MAX_CONCURRENT = 8
+ELSEWHERE_LOOKS = 40
+ELSEWHERE_PAUSE_SECONDS = 0.1
 INTERRUPTED = "INTERRUPTED"
 
 
@@ -181,7 +183,7 @@ class ToolDispatcher:
             refusal = refusal or self._broken_hook(LookupError(call.name))
             return await self._finish(running, entry, call, refusal, begin)
         if not self._is_read(entry) and not await self._recorder.start(running.ledger, call):
-            return results.result(call, _interrupted())
+            return await self._awaited(running, call) or results.result(call, _interrupted())
         if entry.is_fund_moving:
             return await self._park(running, entry, given, begin)
         return await self._finish(
@@ -201,9 +203,20 @@ class ToolDispatcher:
             result = results.result(call, _changed())
             await self._recorder.note(running.ledger, call, result)
             return result
-        if seen.result is not None:
-            return seen.result
-        return await self._finish(running, entry, call, _interrupted(), begin)
+        result = seen.result or await self._awaited(running, call)
+        return result or await self._finish(running, entry, call, _interrupted(), begin)
+
+    async def _awaited(self, running: _Running, call: ToolCall) -> ToolResult | None:
+        """The result of a call that began elsewhere and may still be under way there: the same
+        batch was sent twice. None when it does not come."""
+        ledger = running.ledger
+        for _ in range(ELSEWHERE_LOOKS):
+            await pause(ELSEWHERE_PAUSE_SECONDS)
+            known = await self._turns.find(ledger.turn_id, ledger.user_id, [call.tool_call_id])
+            seen = known.recorded.get(call.tool_call_id) if known else None
+            if seen is not None and seen.result is not None:
+                return seen.result
+        return None
 
     async def _given(self, running: _Running, call: ToolCall) -> GateInput:
         entry, ledger = self._registry.entries.get(call.name), running.ledger
@@ -267,6 +280,9 @@ class ToolDispatcher:
         except ToolCallBlockedError as blocked:
             outcome = results.denial(blocked)
             return await self._finish(running, entry, given.call, outcome, begin)
+        except Conflict as ended:
+            told = await self._awaited(running, given.call)
+            return told or results.result(given.call, self._broken(ended, entry))
 
     def _broken(self, error: Exception, entry: ToolEntry) -> ToolOutcome:
         match error:

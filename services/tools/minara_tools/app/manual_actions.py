@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from minara_core.errors import InvalidRequest, MinaraError, NotFound
+from minara_core.errors import Conflict, InvalidRequest, MinaraError, NotFound
 from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Origin, PermissionTier
@@ -48,7 +48,7 @@ class ManualActions:
         call = ToolCall(
             tool_call_id=CALL_ID, name=entry.name, arguments_json=request.arguments_json
         )
-        known = await self.actions.of_call(user_id, _turn_id(request), CALL_ID)
+        known = await self.actions.of_call(user_id, _turn_id(user_id, request), CALL_ID)
         outcome = ToolPending(action=known) if known else await self._park(user_id, entry, request)
         return results.result(call, outcome)
 
@@ -63,7 +63,7 @@ class ManualActions:
             context=ToolContext(
                 user_id=user_id,
                 session_id=SessionId(""),
-                turn_id=_turn_id(request),
+                turn_id=_turn_id(user_id, request),
                 tool_call_id=CALL_ID,
                 origin=Origin.HTTP,
                 progress=lambda message, fraction: None,
@@ -77,6 +77,12 @@ class ManualActions:
             return ToolPending(action=await self.parking.park(await self.preview.action(call)))
         except ToolCallBlockedError as blocked:
             return results.denial(blocked)
+        except Conflict:
+            # The same request came twice at once.
+            known = await self.actions.of_call(user_id, call.context.turn_id, CALL_ID)
+            if known is None:
+                raise
+            return ToolPending(action=known)
         except (ToolFailed, MinaraError) as failed:
             return ToolFailure(reason=str(failed.reason), message=failed.message)
 
@@ -85,5 +91,6 @@ def _is_manual(entry: ToolEntry) -> bool:
     return entry.permission_tier is PermissionTier.MANUAL_ONLY
 
 
-def _turn_id(request: ManualRequest) -> TurnId:
-    return TurnId(f"manual:{request.request_id}")
+def _turn_id(user_id: UserId, request: ManualRequest) -> TurnId:
+    """The person's own: what another one asks under the same id is another request."""
+    return TurnId(f"manual:{user_id}:{request.request_id}")
