@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pytest
 import sqlalchemy as sa
 
-from minara_core.errors import Conflict, NotFound
+from minara_core.errors import Conflict, LimitExceeded, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
-from minara_orchestrator.app.ports import SessionWriters, StoredEvent, TurnStore
+from minara_orchestrator.app.ports import MOST_WAITING, SessionWriters, StoredEvent, TurnStore
 from minara_runtime.database import Dialect
 from minara_runtime.process_lease import ProcessLease
 from support.databases import Databases, PostgresShelf
@@ -105,6 +105,16 @@ async def test_a_turn_knows_how_many_are_ahead_of_it(pair: Pair) -> None:
     await pair.store.append(FIRST, [event(1, is_terminal=True)])
     assert await pair.store.ahead(TurnId("turn-2")) == 0
     assert await pair.store.ahead(TurnId("turn-3")) == 1
+
+
+async def test_only_so_many_turns_of_a_session_wait(pair: Pair) -> None:
+    for number in range(MOST_WAITING + 1):
+        await pair.store.admit(a_turn(turn_id=f"turn-{number}"))
+    with pytest.raises(LimitExceeded):
+        await pair.store.admit(a_turn(turn_id="one-too-many"))
+    assert await pair.store.find(TurnId("one-too-many"), ME) is None
+    await pair.store.append(TurnId("turn-0"), [event(1, is_terminal=True)])
+    assert (await pair.store.admit(a_turn(turn_id="one-too-many"))).is_new
 
 
 async def test_a_turn_that_wants_to_be_alone_is_refused_beside_another(pair: Pair) -> None:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from minara_core.clock import pause
-from minara_core.errors import Conflict, NotFound
+from minara_core.errors import Conflict, LimitExceeded, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
-from minara_orchestrator.app.ports import Admission, Stirred, StoredEvent
+from minara_orchestrator.app.ports import MOST_WAITING, Admission, Stirred, StoredEvent
 from minara_orchestrator.domain.turn import Turn
 
 
@@ -28,6 +28,9 @@ class FakeTurnStore:
             if alone and ahead:
                 del self.turns[turn_id], self.events[turn_id]
                 raise Conflict("a turn runs", reason=ErrorReason.TURN_RUNNING)
+            if ahead > MOST_WAITING:
+                del self.turns[turn_id], self.events[turn_id]
+                raise LimitExceeded("too many turns wait")
             return Admission(is_new=True, is_over=False, ahead=ahead)
         if standing.context.user_id != turn.context.user_id:
             raise NotFound("no such turn", reason=ErrorReason.TURN_NOT_FOUND)

@@ -16,16 +16,13 @@ from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.adapters.sql_tables import TURN_EVENTS, TURNS
 from minara_orchestrator.adapters.turn_signals import TurnSignals
-from minara_orchestrator.app.ports import Admission, Stirred, StoredEvent
+from minara_orchestrator.app.ports import MOST_WAITING, Admission, Stirred, StoredEvent
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
 from minara_runtime.outages import through_outage
 from minara_runtime.process_lease import lives
 from minara_runtime.statements import insert_absent, insert_if_absent, lock_name
-
-MOST_WAITING = 20
-"""Turns of a session that wait for the one that runs."""
 
 OUTAGE_SECONDS = 15.0
 """How long events wait for the database; a restart of it takes less."""

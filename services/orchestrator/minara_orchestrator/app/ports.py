@@ -201,6 +201,9 @@ class Admission:
     ahead: int = 0
 
 
+MOST_WAITING = 20
+"""Turns of a session that wait for the one that runs."""
+
 Stirred = Callable[[], Awaitable[None]]
 """Returns when there may be more to see, and after a while in any case."""
 
@@ -209,8 +212,9 @@ class TurnStore(Protocol):
     """Durable turns and their events, shared by all replicas."""
 
     async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
-        """Insert the turn unless it exists. Raises NotFound when it is another user's, and Conflict
-        (TURN_RUNNING) when it wants to be `alone` in its session and is not."""
+        """Insert the turn unless it exists. Raises NotFound when it is another user's, Conflict
+        (TURN_RUNNING) when it wants to be `alone` in its session and is not, and LimitExceeded when
+        MOST_WAITING turns of the session wait already."""
         ...
 
     async def ahead(self, turn_id: TurnId) -> int:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from minara_core.actions import ActionState, PendingAction
 from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, UserId
 from minara_runtime import audit as audit_chain
-from minara_runtime.statements import one_of
+from minara_runtime.statements import lock_name, one_of
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS, TIER_EVENTS, TOOL_CALLS
 from minara_tools.app.stores import ActionChange, TierEvent
 from minara_tools.domain.action_json import (
@@ -121,7 +121,12 @@ def locked_actions(connection: sa.Connection, user_id: str, states: Iterable[Act
 def locked_neighbours(
     connection: sa.Connection, user_id: str, since: datetime
 ) -> tuple[PendingAction, ...]:
-    """A user's open, unsettled and since then confirmed actions, locked."""
+    """A user's open, unsettled and since then confirmed actions, locked.
+
+    One transaction at a time is behind this for a user, also where there is no row to lock yet: two
+    replicas that park at once see each other's action.
+    """
+    lock_name(connection, f"parking:{user_id}")
     parameters = {"of_user": user_id, "since": since}
     return load_actions(connection, connection.execute(_NEIGHBOURS, parameters).mappings().all())
 
