@@ -5,7 +5,7 @@ loop never sees a provider's types, ids or errors.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -33,13 +33,24 @@ class SystemBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileContent:
+    """An image or a document as it is sent to a provider: whole, by its sniffed type."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One model call. Every request of a session extends the one before it: `tools`, then
     `system`, then `messages` only ever grow at the end.
 
     `callable_tools` names what may be called now, for providers that can restrict tools without
     touching the list. Assistant messages in `messages` carry call ids `<step>.<index>` that repeat
-    from turn to turn; an adapter maps them to its own by position.
+    from turn to turn; an adapter maps them to its own by position. `files` has what the FileBlocks
+    in `messages` stand for, by file key; a block without content, or of a type that the model does
+    not take, is sent as a line of text that names it.
     """
 
     model: str
@@ -50,6 +61,7 @@ class ModelRequest:
     session_id: str
     tool_choice: ToolChoice = ToolChoice.AUTO
     callable_tools: tuple[str, ...] = ()
+    files: Mapping[str, FileContent] = field(default_factory=dict[str, FileContent])
 
 
 class StopReason(StrEnum):
@@ -90,7 +102,15 @@ class ModelStop:
     provider_state: str = ""
 
 
-ModelEvent = ModelText | ModelThinking | ModelToolCall | ModelUsage | ModelStop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCacheMiss:
+    """The provider says that the cached prefix could not be read, and why, in its own words."""
+
+    reason: str
+    input_tokens: int = 0
+
+
+ModelEvent = ModelText | ModelThinking | ModelToolCall | ModelUsage | ModelCacheMiss | ModelStop
 
 
 class ChatModel(Protocol):
