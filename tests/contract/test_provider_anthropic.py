@@ -1,4 +1,4 @@
-"""What is Anthropic's own: thinking, cache breakpoints, cumulative usage."""
+"""What is Anthropic's own: thinking, cumulative usage, ends; the cache has its own suite."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -6,15 +6,26 @@ from typing import Any
 import pytest
 
 from minara_core.events import TokenUsage
-from minara_core.messages import Message, context_message, user_message
+from minara_core.messages import context_message, user_message
 from minara_llm.anthropic import AnthropicModel
-from minara_llm.model import ModelThinking, ModelUsage, StopReason, SystemBlock
+from minara_llm.model import FailureKind, ModelFailure, ModelThinking, ModelUsage, StopReason
 from support.wire.dialects import AnthropicDialect, Closable
-from support.wire.requests import a_request, ask, results_of, said, stop, texts, tool_calls, usage
+from support.wire.requests import (
+    a_request,
+    a_tool,
+    ask,
+    results_of,
+    said,
+    stop,
+    texts,
+    tool_calls,
+    usage,
+)
 from support.wire.server import Reply, WireServer, a_wire_server
 
 DIALECT = AnthropicDialect()
 SIGNATURE = "EqQBCgIYAhIM+/=="
+ASKED = (context_message("[signal]"), user_message("price of BTC?"))
 
 
 @pytest.fixture
@@ -54,16 +65,6 @@ def text(index: int, words: str) -> bytes:
     return DIALECT.block({"type": "text", "text": ""}, index, {"type": "text_delta", "text": words})
 
 
-def marks(body: dict[str, Any]) -> list[str]:
-    """Which blocks carry a cache breakpoint, by what they say."""
-    blocks = [*body["system"], *(b for m in body["messages"] for b in m["content"])]
-    return [
-        str(block.get("text") or block.get("content") or block.get("name"))
-        for block in blocks
-        if "cache_control" in block
-    ]
-
-
 async def test_thinking_is_told_and_replayed_exactly_in_its_place(
     wire: WireServer, model: Closable
 ) -> None:
@@ -72,8 +73,8 @@ async def test_thinking_is_told_and_replayed_exactly_in_its_place(
     events = await ask(model, a_request())
     assert [e.text for e in events if isinstance(e, ModelThinking)] == ["Let me ", "think.\n"]
     reply = said(events)
-    await ask(model, a_request(user_message("hi"), reply, results_of(reply)))
-    assistant = wire.requests[1].json["messages"][1]
+    await ask(model, a_request(*ASKED, reply, results_of(reply)))
+    assistant = wire.requests[1].json["messages"][2]
     assert assistant == {
         "role": "assistant",
         "content": [
@@ -92,9 +93,9 @@ async def test_thinking_is_dropped_when_the_model_changes_and_call_ids_stay(
         Reply(parts=(DIALECT.whole(thinking(), a_call(1), stop="tool_use"),)),
         Reply(parts=(DIALECT.stream("Done."),)),
     )
-    reply = said(await ask(model, a_request()))
+    reply = said(await ask(model, a_request(*ASKED)))
     other = AnthropicModel(api_key="key", name="claude-haiku-4-5", base_url=wire.url)
-    await ask(other, a_request(user_message("hi"), reply, results_of(reply)))
+    await ask(other, a_request(*ASKED, reply, results_of(reply)))
     await other.aclose()
     assert SIGNATURE.encode() not in wire.requests[1].body
     assert DIALECT.call_ids(wire.requests[1].json) == (["toolu_1"], ["toolu_1"])
@@ -114,62 +115,6 @@ async def test_what_the_model_can_is_asked_for_and_no_more(
     assert "thinking" not in second
     assert second["max_tokens"] == 64_000
     assert "key" in wire.requests[0].headers["authorization"]
-
-
-async def test_breakpoints_stand_behind_the_prefix_and_at_the_end(
-    wire: WireServer, model: Closable
-) -> None:
-    wire.answer(Reply(parts=(DIALECT.stream("Hi."),)))
-    await ask(model, a_request())
-    assert marks(wire.requests[0].json) == ["# Skills", "# Memory", "price of BTC?"]
-
-
-async def test_a_long_step_gets_a_breakpoint_in_between(wire: WireServer, model: Closable) -> None:
-    calls = [("get_price", "{}")] * 12
-    wire.answer(Reply(parts=(DIALECT.stream("Look.", calls=calls),)))
-    reply = said(await ask(model, a_request()))
-    wire.answer(Reply(parts=(DIALECT.stream("Hi."),)))
-    await ask(model, a_request(user_message("hi"), reply, results_of(reply)))
-    body = wire.requests[1].json
-    assert len(marks(body)) == 4
-    flat = [block for message in body["messages"] for block in message["content"]]
-    places = [n for n, block in enumerate(flat) if "cache_control" in block]
-    assert places == [len(flat) - 16, len(flat) - 1]
-
-
-async def test_there_are_never_more_than_four_breakpoints(
-    wire: WireServer, model: Closable
-) -> None:
-    wire.answer(Reply(parts=(DIALECT.stream("Hi."),)))
-    system = tuple(
-        SystemBlock(name=str(number), text=f"part {number}", ends_cached_part=True)
-        for number in range(6)
-    )
-    await ask(model, a_request(system=system))
-    assert marks(wire.requests[0].json) == ["part 3", "part 4", "part 5", "price of BTC?"]
-
-
-async def test_context_is_a_tagged_text_before_the_persons_words(
-    wire: WireServer, model: Closable
-) -> None:
-    wire.answer(Reply(parts=(DIALECT.stream("Hi."),)))
-    await ask(model, a_request(context_message("[signal]"), user_message("hello")))
-    (message,) = wire.requests[0].json["messages"]
-    assert message["role"] == "user"
-    assert [block["text"] for block in message["content"]] == [
-        "<context>\n[signal]\n</context>",
-        "hello",
-    ]
-
-
-async def test_a_note_after_results_stands_behind_them(wire: WireServer, model: Closable) -> None:
-    wire.answer(Reply(parts=(DIALECT.stream(calls=[("get_price", "{}")]),)))
-    reply = said(await ask(model, a_request()))
-    wire.answer(Reply(parts=(DIALECT.stream("Hi."),)))
-    history: list[Message] = [user_message("hi"), reply, results_of(reply)]
-    await ask(model, a_request(*history, context_message("conclude")))
-    last = wire.requests[1].json["messages"][-1]
-    assert [block["type"] for block in last["content"]] == ["tool_result", "text"]
 
 
 async def test_input_is_told_at_the_start_and_output_at_the_end_each_once(
@@ -193,6 +138,16 @@ async def test_a_model_without_a_price_has_no_cost(wire: WireServer) -> None:
         input_tokens=1_000, output_tokens=50, cache_read_tokens=800, cache_write_tokens=100
     )
     assert model.context_window == 128_000
+
+
+async def test_missing_usage_counts_nothing(wire: WireServer, model: Closable) -> None:
+    begun = DIALECT.event({"type": "message_start", "message": {"id": "m", "content": []}})
+    delta = {"stop_reason": "end_turn"}
+    end = DIALECT.event({"type": "message_delta", "delta": delta})
+    wire.answer(Reply(parts=(begun, text(0, "Hi."), end)))
+    events = await ask(model, a_request())
+    assert texts(events) == ["Hi."]
+    assert (usage(events).input_tokens, usage(events).output_tokens) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -232,3 +187,93 @@ async def test_a_delta_for_a_block_that_never_began_is_malformed(
     wire.answer(Reply(parts=(DIALECT.whole(stray),)))
     with pytest.raises(Exception, match="cannot be read"):
         await ask(model, a_request())
+
+
+async def test_a_server_that_tells_all_arguments_at_once_is_heard(
+    wire: WireServer, model: Closable
+) -> None:
+    start = {"type": "tool_use", "id": "a", "name": "get_price", "input": {"symbol": "以太"}}
+    wire.answer(Reply(parts=(DIALECT.whole(DIALECT.block(start, 0), stop="tool_use"),)))
+    assert tool_calls(await ask(model, a_request())) == [("get_price", '{"symbol":"以太"}')]
+
+
+async def test_a_message_never_ends_with_a_thought(wire: WireServer, model: Closable) -> None:
+    stream = DIALECT.whole(thinking(), text(1, "Well"), thinking(2), stop="max_tokens")
+    wire.answer(Reply(parts=(stream,)), Reply(parts=(DIALECT.stream("Hi."),)))
+    reply = said(await ask(model, a_request()))
+    await ask(model, a_request(*ASKED, reply, user_message("go on")))
+    content = wire.requests[1].json["messages"][2]["content"]
+    assert [block["type"] for block in content] == ["thinking", "text"]
+
+
+async def test_thoughts_that_are_known_no_more_are_left_out_and_nobody_sees_it(
+    wire: WireServer, model: Closable
+) -> None:
+    stream = DIALECT.whole(thinking(), text(1, "Looking."), a_call(2), stop="tool_use")
+    wire.answer(Reply(parts=(stream,)))
+    reply = said(await ask(model, a_request()))
+    wire.answer(
+        DIALECT.error(
+            400, "invalid_request_error", "messages.1: Invalid `signature` in `thinking`"
+        ),
+        Reply(parts=(DIALECT.stream("Done."),)),
+    )
+    history = (*ASKED, reply, results_of(reply))
+    assert texts(await ask(model, a_request(*history))) == ["Done."]
+    _, refused, taken = wire.requests
+    assert SIGNATURE.encode() in refused.body
+    assert SIGNATURE.encode() not in taken.body
+
+
+def a_thoughtful_answer() -> Reply:
+    stream = DIALECT.whole(thinking(), text(1, "Looking."), a_call(2), stop="tool_use")
+    return Reply(parts=(stream,))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"system": ()},
+        {"tools": (a_tool("get_price"),)},
+        {"messages": (user_message("a summary"),)},
+    ],
+    ids=["another system prompt", "other tools", "a compacted history"],
+)
+async def test_a_thought_goes_back_only_behind_what_it_was_thought_behind(
+    wire: WireServer, model: Closable, changes: dict[str, Any]
+) -> None:
+    wire.answer(a_thoughtful_answer())
+    old = said(await ask(model, a_request(*ASKED)))
+    head = changes.get("messages", ASKED)
+    more = {name: value for name, value in changes.items() if name != "messages"}
+    wire.answer(a_thoughtful_answer(), Reply(parts=(DIALECT.stream("Done."),)))
+    history = [*head, old, results_of(old)]
+    new = said(await ask(model, a_request(*history, **more)), step=2)
+    await ask(model, a_request(*history, new, results_of(new), **more))
+    kinds = [
+        [block["type"] for block in message["content"]]
+        for message in wire.requests[2].json["messages"]
+        if message["role"] == "assistant"
+    ]
+    assert kinds == [["text", "tool_use"], ["thinking", "text", "tool_use"]]
+
+
+async def test_a_model_that_does_not_mind_gets_its_thoughts_back_behind_anything(
+    wire: WireServer,
+) -> None:
+    model = AnthropicModel(api_key="key", name="claude-opus-5", base_url=wire.url)
+    wire.answer(a_thoughtful_answer(), Reply(parts=(DIALECT.stream("Done."),)))
+    reply = said(await ask(model, a_request(*ASKED)))
+    await ask(model, a_request(user_message("a summary"), reply, results_of(reply)))
+    await model.aclose()
+    assert SIGNATURE.encode() in wire.requests[1].body
+
+
+async def test_a_refusal_that_nothing_of_ours_explains_is_a_failure(
+    wire: WireServer, model: Closable
+) -> None:
+    wire.answer(DIALECT.error(400, "invalid_request_error", "tools.0: odd"))
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, a_request())
+    assert caught.value.kind is FailureKind.BAD_REQUEST
+    assert len(wire.requests) == 1

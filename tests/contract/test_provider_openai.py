@@ -84,6 +84,20 @@ BTC, ETH = '{"symbol":"BTC"}', '{"symbol":"ETH"}'
             a_fragment(0, "b", "get_price", ETH[:4]),
             a_fragment(0, "b", None, ETH[4:]),
         ],
+        # No ids: a name and arguments behind whole ones begin a new call.
+        [
+            a_fragment(0, None, "get_price", BTC[:4]),
+            a_fragment(0, None, None, BTC[4:]),
+            a_fragment(0, None, "get_price", ETH),
+        ],
+        # The name alone, at every index, then arguments that begin with the name's fragment.
+        [
+            a_fragment(0, "a", "get_price", None),
+            a_fragment(1, "b", "get_price", None),
+            a_fragment(0, "a", "get_price", BTC[:1]),
+            a_fragment(0, None, None, BTC[1:]),
+            a_fragment(1, "b", None, ETH),
+        ],
         [
             a_fragment(None, "a", "get_price", BTC[:4]),
             a_fragment(None, None, None, BTC[4:]),
@@ -100,7 +114,11 @@ async def test_fragments_make_calls_in_whatever_shape_they_come(
     wire.answer(Reply(parts=(NATIVE.stream("Done."),)))
     reply = said(events)
     await ask(model, a_request(user_message("hi"), reply, results_of(reply)))
-    assert NATIVE.call_ids(wire.requests[1].json) == (["a", "b"], ["a", "b"])
+    calls, answered = NATIVE.call_ids(wire.requests[1].json)
+    has_ids = any(part["id"] for part in parts)
+    assert calls == answered
+    assert len(set(calls)) == 2
+    assert not has_ids or calls == ["a", "b"]
 
 
 async def test_calls_without_telling_ids_get_ids_of_ours(wire: WireServer, model: Closable) -> None:
@@ -132,6 +150,40 @@ async def test_arguments_go_back_byte_for_byte(wire: WireServer, model: Closable
     (message,) = [m for m in wire.requests[1].json["messages"] if m["role"] == "assistant"]
     assert message["tool_calls"][0]["function"]["arguments"] == odd
     assert "content" not in message
+
+
+async def test_two_calls_that_cannot_be_told_apart_never_run_as_one(
+    wire: WireServer, model: Closable
+) -> None:
+    glued = (a_fragment(0, None, "get_price", BTC), a_fragment(0, None, None, ETH))
+    wire.answer(Reply(parts=(fragments(*glued),)))
+    assert tool_calls(await ask(model, a_request())) == [("get_price", BTC + ETH)]
+
+
+async def test_arguments_that_come_as_an_object_are_its_text(wire: WireServer) -> None:
+    model = COMPATIBLE.model(wire)
+    part = a_fragment(0, "a", "get_price", None)
+    part["function"]["arguments"] = {"symbol": "以太"}
+    wire.answer(Reply(parts=(fragments(part),)))
+    assert tool_calls(await ask(model, a_request())) == [("get_price", '{"symbol":"以太"}')]
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("stream", "kind"),
+    [
+        (fragments(a_fragment(0, "a", None, BTC)), FailureKind.MALFORMED_STREAM),
+        (NATIVE.stream("Hel", stop="error"), FailureKind.OVERLOADED),
+    ],
+    ids=["a call without a name", "an end that is an error"],
+)
+async def test_what_must_not_run_is_a_failure(
+    wire: WireServer, model: Closable, stream: bytes, kind: FailureKind
+) -> None:
+    wire.answer(Reply(parts=(stream,)))
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, a_request())
+    assert caught.value.kind is kind
 
 
 async def test_a_stop_with_calls_means_calls(wire: WireServer, model: Closable) -> None:

@@ -5,7 +5,7 @@ import itertools
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -22,7 +22,9 @@ from minara_core.messages import (
 )
 from minara_core.tooling import ToolCall
 from minara_llm.model import FailureKind, ModelFailure, ModelText, StopReason, ToolChoice
-from support.wire.dialects import AnthropicDialect, ChatDialect, Closable, Dialect
+from support.eventually import eventually
+from support.wire.dialects import Closable
+from support.wire.lines import DIALECTS, LIMITS, Line, a_line
 from support.wire.requests import (
     a_request,
     ask,
@@ -33,33 +35,16 @@ from support.wire.requests import (
     tool_calls,
     usage,
 )
-from support.wire.server import Reply, Step, WireServer, a_wire_server, in_pieces
+from support.wire.server import Reply, Step, WireServer, in_pieces
 
-DIALECTS = {
-    "anthropic": AnthropicDialect(),
-    "openai": ChatDialect(is_native=True),
-    "compatible": ChatDialect(is_native=False),
-}
 ODD = '以太 \u2028 \u2029 \x85 𝒳 "quoted" \\ end\n'
 ARGUMENTS = '{ "symbol":"BTC",\n "note" : "以太 \\u2028 \u2028 𝒳", "amount": 0.10 }'
 
 
-@dataclass(frozen=True)
-class Line:
-    """One adapter, and the server at its other end."""
-
-    wire: WireServer
-    dialect: Dialect
-    model: Closable
-
-
 @pytest.fixture(params=DIALECTS)
 async def line(request: pytest.FixtureRequest) -> AsyncGenerator[Line]:
-    async with a_wire_server() as wire:
-        dialect = DIALECTS[request.param]
-        model = dialect.model(wire)
-        yield Line(wire, dialect, model)
-        await model.aclose()
+    async with a_line(request.param) as made:
+        yield made
 
 
 async def failure_of(line: Line, model: Closable | None = None) -> ModelFailure:
@@ -132,76 +117,20 @@ async def test_cancelling_the_reader_closes_the_connection(line: Line) -> None:
     await asyncio.wait_for(line.wire.has_left.wait(), timeout=1.0)
 
 
-@pytest.mark.parametrize(
-    ("status", "name", "message", "kind"),
-    [
-        (429, "rate_limit_error", "slow down", FailureKind.RATE_LIMITED),
-        (529, "overloaded_error", "overloaded", FailureKind.OVERLOADED),
-        (500, "api_error", "internal", FailureKind.OVERLOADED),
-        (502, "", "<html>bad gateway</html>", FailureKind.OVERLOADED),
-        (504, "timeout_error", "too slow", FailureKind.TIMEOUT),
-        (401, "authentication_error", "invalid key", FailureKind.AUTHENTICATION),
-        (403, "permission_error", "not yours", FailureKind.AUTHENTICATION),
-        (404, "not_found_error", "no such model", FailureKind.BAD_REQUEST),
-        (400, "invalid_request_error", "messages: odd", FailureKind.BAD_REQUEST),
-        (
-            400,
-            "invalid_request_error",
-            "prompt is too long: 250000 tokens > 200000 maximum",
-            FailureKind.CONTEXT_OVERFLOW,
-        ),
-        (
-            400,
-            "invalid_request_error",
-            "This model's maximum context length is 128000 tokens.",
-            FailureKind.CONTEXT_OVERFLOW,
-        ),
-        (413, "request_too_large", "too large", FailureKind.CONTEXT_OVERFLOW),
-    ],
-)
-async def test_refusals_are_told_by_their_kind_and_never_retried(
-    line: Line, status: int, name: str, message: str, kind: FailureKind
+async def test_a_call_that_is_cancelled_before_the_first_word_closes_the_connection(
+    line: Line,
 ) -> None:
-    line.wire.answer(line.dialect.error(status, name, message))
-    failure = await failure_of(line)
-    assert failure.kind is kind
-    assert failure.metadata["provider"] == line.model.provider
-    assert message in failure.metadata["detail"]
-    assert len(line.wire.requests) == 1
+    line.wire.answer(Reply(parts=(Step.HOLD,)))
+    task = asyncio.create_task(ask(line.model, a_request()))
+    await eventually(lambda: bool(line.wire.requests))
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.wait_for(line.wire.has_left.wait(), timeout=1.0)
 
 
-async def test_a_rate_limit_repeats_when_to_come_back(line: Line) -> None:
-    line.wire.answer(line.dialect.error(429, "rate_limit_error", "slow", retry_after="7"))
-    assert (await failure_of(line)).retry_after_seconds == 7.0
-    line.wire.answer(line.dialect.error(429, "rate_limit_error", "slow", retry_after_ms="250"))
-    assert (await failure_of(line)).retry_after_seconds == 0.25
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("overloaded_error", FailureKind.OVERLOADED),
-        ("rate_limit_error", FailureKind.RATE_LIMITED),
-        ("server_error", FailureKind.OVERLOADED),
-        ("429", FailureKind.RATE_LIMITED),
-    ],
-)
-async def test_an_error_inside_a_good_stream_is_a_failure(
-    line: Line, name: str, kind: FailureKind
-) -> None:
-    begun = line.dialect.stream("Hel", stop=None)
-    line.wire.answer(Reply(parts=(begun, line.dialect.error_event(name, "gone"))))
-    events = line.model.stream(replace(a_request(), model=line.model.name))
-    heard: list[str] = []
-
-    async def listen() -> None:
-        async for event in events:
-            heard.extend([event.text] if isinstance(event, ModelText) else [])
-
-    with pytest.raises(ModelFailure) as caught:
-        await listen()
-    assert caught.value.kind is kind
-    assert heard == ["Hel"]
+async def test_a_hang_up_before_the_first_word_is_a_lost_connection(line: Line) -> None:
+    line.wire.answer(Reply(parts=(Step.HANG_UP,)))
+    assert (await failure_of(line)).kind is FailureKind.CONNECTION
 
 
 async def test_a_hang_up_in_the_middle_is_a_lost_connection(line: Line) -> None:
@@ -240,7 +169,7 @@ async def test_an_unknown_end_is_an_end(line: Line) -> None:
 
 
 async def test_a_call_cut_in_half_by_the_limit_never_runs(line: Line) -> None:
-    limit = "max_tokens" if line.model.provider == "anthropic" else "length"
+    limit = LIMITS.get(line.api, "length")
     wanted = [("get_price", '{"symbol":"BTC"}'), ("buy_token", '{"symbol":"ETH","amount":"1')]
     line.wire.answer(Reply(parts=(line.dialect.stream(calls=wanted, stop=limit),)))
     events = await ask(line.model, a_request())

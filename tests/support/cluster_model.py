@@ -1,39 +1,20 @@
 """A provider on loopback that answers as the offline model does, and takes its time about it."""
 
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from minara_core.clock import pause
-from minara_core.ids import ToolCallId
-from minara_core.messages import (
-    Block,
-    Message,
-    Role,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-)
-from minara_core.taxonomy import PermissionTier
-from minara_core.tooling import ToolCall, ToolDefinition
 from minara_gateway.serving import serving
-from minara_llm.model import ModelEvent, ModelRequest, ModelText, ModelToolCall
+from minara_llm.model import ModelEvent, ModelText, ModelToolCall
 from minara_llm.offline import OfflineModel
+from minara_llm.wire.openai_prompts import chat_view
 from support.cluster import Port
 from support.wire.dialects import ChatDialect
 
 _DIALECT = ChatDialect(is_native=False)
-_ROLES = {
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "system": Role.CONTEXT,
-    "developer": Role.CONTEXT,
-}
 _PIECES = 4
 
 
@@ -51,7 +32,7 @@ class SlowModel:
 
     async def _complete(self, request: Request) -> StreamingResponse:
         self.asked += 1
-        said = [event async for event in OfflineModel().stream(_request(await request.json()))]
+        said = [event async for event in OfflineModel().stream(chat_view(await request.json()))]
         # Closed each time: who asks again must not meet a connection that has just been left.
         headers = {"connection": "close"}
         return StreamingResponse(
@@ -77,45 +58,3 @@ async def a_slow_model(port: Port, *, seconds: float) -> AsyncGenerator[SlowMode
     listener.setblocking(False)
     async with serving(model.app(), listener, grace_seconds=1):
         yield model
-
-
-def _request(body: Mapping[str, Any]) -> ModelRequest:
-    return ModelRequest(
-        model=str(body["model"]),
-        system=(),
-        tools=tuple(_tool(tool["function"]) for tool in body.get("tools", ())),
-        messages=tuple(_message(message) for message in body["messages"]),
-        max_output_tokens=1_000,
-        session_id="",
-    )
-
-
-def _tool(function: Mapping[str, Any]) -> ToolDefinition:
-    return ToolDefinition(
-        name=function["name"],
-        description=function["description"],
-        input_schema_json=json.dumps(function["parameters"]),
-        tool_set="",
-        permission_tier=PermissionTier.READ_ONLY,
-    )
-
-
-def _message(message: Mapping[str, Any]) -> Message:
-    text = str(message.get("content") or "")
-    blocks: list[Block] = []
-    if message["role"] == "tool":
-        call_id = ToolCallId(message["tool_call_id"])
-        blocks.append(ToolResultBlock(tool_call_id=call_id, envelope=text))
-    else:
-        blocks.append(TextBlock(text))
-        blocks += [
-            ToolCallBlock(
-                ToolCall(
-                    tool_call_id=ToolCallId(call["id"]),
-                    name=call["function"]["name"],
-                    arguments_json=call["function"]["arguments"],
-                )
-            )
-            for call in message.get("tool_calls", ())
-        ]
-    return Message(role=_ROLES[message["role"]], blocks=tuple(blocks))

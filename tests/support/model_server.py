@@ -1,12 +1,12 @@
 """A provider on loopback that plays a ScriptedModel's scripts to the orchestrators of a cluster."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 from minara_llm.model import ModelEvent, ModelRequest, ModelText, ModelToolCall
 from minara_llm.scripted import ScriptedModel
+from minara_llm.wire.http import serving
 from support.cluster import Port
 from support.wire.dialects import ChatDialect
 from support.wire.server import Reply, WireServer
@@ -65,13 +65,8 @@ async def a_model_server(
     wire = WireServer()
     wire.answer(*(_reply(script) for script in scripts))
     playing = PlayingOverTheWire(wire, len(wire.replies))
-    server = await asyncio.start_server(wire.serve, sock=port.listener())
-    try:
+    async with serving(wire, listener=port.listener()):
         yield playing
-    finally:
-        server.close()
-        await wire.hang_up()
-        await server.wait_closed()
 
 
 def _reply(script: Script) -> Reply:

@@ -2,23 +2,46 @@
 
 import asyncio
 import importlib
-import json
+import re
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from minara_llm.anthropic_reply import AnthropicReply
-from minara_llm.anthropic_request import PROVIDER, messages_body
+from minara_llm.anthropic_request import (
+    DOCUMENTS,
+    PROVIDER,
+    Body,
+    MessagesDialect,
+    has_system_messages,
+    has_thinking,
+    messages_request,
+)
+from minara_llm.clean_text import cleaned
 from minara_llm.model import FailureKind, ModelEvent, ModelFailure, ModelRequest
 from minara_llm.prices import UNKNOWN_WINDOW, facts_of
+from minara_llm.sent_files import accepted_files
 from minara_llm.wire_errors import failure, kind_of, retry_after
 
 BASE_URL = "https://api.anthropic.com"
 TIMEOUT_SECONDS = 120.0
 """The longest silence of the provider, before and between events."""
 
+MOST_NAMES = 1_000
+"""Models that are listed at most."""
+
+_NO_SYSTEM = re.compile(r"\brole\b.*\bsystem\b|\bsystem\b.*\brole\b", re.IGNORECASE | re.DOTALL)
+_NO_THINKING = re.compile(r"\b(?:signature|thinking)\b", re.IGNORECASE)
+
 
 class AnthropicModel:
-    """Implements ChatModel. `base_url` is another endpoint of the same API."""
+    """Implements ChatModel.
+
+    `base_url` is another endpoint of the same API. `context_window` takes the place of what the
+    table says, `takes_images` too. `asks_cache_misses`: the endpoint tells why a cached prefix was
+    not read; None: Anthropic's own does.
+    """
 
     def __init__(
         self,
@@ -27,12 +50,22 @@ class AnthropicModel:
         name: str,
         base_url: str = BASE_URL,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        context_window: int | None = None,
+        takes_images: bool | None = None,
+        asks_cache_misses: bool | None = None,
     ) -> None:
         self._api_key = api_key
         self._name = name
         self._base_url = base_url
         self._timeout_seconds = timeout_seconds
+        self._context_window = context_window
         self._facts = facts_of(name)
+        is_own = base_url.rstrip("/") == BASE_URL
+        self._dialect = MessagesDialect(
+            carries_system=bool(self._facts and self._facts.has_system_messages),
+            asks_cache_misses=is_own if asks_cache_misses is None else asks_cache_misses,
+            accepted=accepted_files(self._facts, DOCUMENTS, takes_images=takes_images),
+        )
         self._client: Any = None
 
     @property
@@ -45,35 +78,79 @@ class AnthropicModel:
 
     @property
     def context_window(self) -> int:
-        return self._facts.context_window if self._facts else UNKNOWN_WINDOW
+        known = self._facts.context_window if self._facts else UNKNOWN_WINDOW
+        return self._context_window or known
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Stream one message; closing the generator closes the connection."""
-        sdk, transport = await _modules()
-        client = self._connected(sdk)
-        reply = AnthropicReply(model=request.model)
-        body = messages_body(request, self._facts)
-        try:
-            async with await client.messages.create(**body, stream=True) as events:
-                async for event in events:
-                    for told in reply.take(event):
-                        yield told
-        except sdk.APIError as error:
-            raise _of_sdk(sdk, error) from error
-        except transport.TimeoutException as error:
-            raise failure(PROVIDER, FailureKind.TIMEOUT) from error
-        except (transport.HTTPError, transport.StreamError) as error:
-            raise failure(PROVIDER, FailureKind.CONNECTION) from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise failure(PROVIDER, FailureKind.MALFORMED_STREAM) from error
+        """Stream one message; closing the generator closes the connection.
+
+        What the endpoint refuses to take of the history's form is left out, and the request sent
+        again.
+        """
+        dialect = self._dialect
+        while True:
+            sent = messages_request(request, dialect, self._facts)
+            reply = AnthropicReply(model=request.model, prefix=sent.prefix)
+            try:
+                async with aclosing(self._events(sent.body)) as events:
+                    async for event in events:
+                        for told in reply.take(event):
+                            yield told
+            except ModelFailure as refusal:
+                other = None if reply.has_begun else self._after(refusal, dialect, sent.body)
+                if other is None:
+                    raise
+                dialect = other
+            else:
+                break
         for told in reply.finish():
             yield told
+
+    async def model_names(self) -> tuple[str, ...]:
+        """The models that the endpoint lists, sorted, at most 1,000. Raises ModelFailure."""
+        sdk, transport = await _modules()
+        names: set[str] = set()
+        try:
+            async for model in self._connected(sdk).models.list(limit=MOST_NAMES):
+                names.add(cleaned(model.id))
+                if len(names) == MOST_NAMES:
+                    break
+        except (sdk.APIError, transport.HTTPError, ValueError) as error:
+            raise _failure_of(sdk, transport, error) from error
+        except (AttributeError, TypeError) as error:
+            raise failure(PROVIDER, FailureKind.MALFORMED_STREAM) from error
+        return tuple(sorted(names))
 
     async def aclose(self) -> None:
         """Close the connections; a later call opens new ones."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    async def _events(self, body: Body) -> AsyncGenerator[Any, None]:
+        sdk, transport = await _modules()
+        client = self._connected(sdk)
+        try:
+            async with await client.messages.create(**body, stream=True) as events:
+                async for event in events:
+                    yield event
+        except (sdk.APIError, transport.HTTPError, transport.StreamError, ValueError) as error:
+            raise _failure_of(sdk, transport, error) from error
+
+    def _after(
+        self, refusal: ModelFailure, dialect: MessagesDialect, body: Body
+    ) -> MessagesDialect | None:
+        """What may be sent instead; None when nothing of our form was refused. That a model takes
+        no system messages holds for good, a thought that is known no more for this history."""
+        if refusal.kind is not FailureKind.BAD_REQUEST:
+            return None
+        detail = refusal.metadata.get("detail", "")
+        if _NO_SYSTEM.search(detail) and has_system_messages(body):
+            self._dialect = replace(self._dialect, carries_system=False)
+            return replace(dialect, carries_system=False)
+        if _NO_THINKING.search(detail) and has_thinking(body):
+            return replace(dialect, replays_thinking=False)
+        return None
 
     def _connected(self, sdk: Any) -> Any:
         if self._client is None:
@@ -95,9 +172,12 @@ async def _modules() -> tuple[Any, Any]:
     )
 
 
-def _of_sdk(sdk: Any, error: Any) -> ModelFailure:
-    if isinstance(error, sdk.APITimeoutError):
+def _failure_of(sdk: Any, transport: Any, error: Any) -> ModelFailure:
+    """An exception of the SDK, of what it stands on, or of what cannot be read, in our words."""
+    if isinstance(error, sdk.APITimeoutError | transport.TimeoutException):
         return failure(PROVIDER, FailureKind.TIMEOUT)
+    if isinstance(error, ValueError):
+        return failure(PROVIDER, FailureKind.MALFORMED_STREAM)
     if not isinstance(error, sdk.APIStatusError):
         return failure(PROVIDER, FailureKind.CONNECTION)
     status: Any = error

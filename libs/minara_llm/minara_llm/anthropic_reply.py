@@ -1,14 +1,16 @@
 """Anthropic's stream of events as ModelEvents, and what is kept of it for replay."""
 
-import json
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from minara_core.events import TokenUsage
+from minara_core.tooling import dump_json
 from minara_llm.anthropic_request import PROVIDER
+from minara_llm.clean_text import PairJoiner, cleaned, cleaned_json, is_json
 from minara_llm.model import (
     FailureKind,
+    ModelCacheMiss,
     ModelEvent,
     ModelStop,
     ModelText,
@@ -38,25 +40,31 @@ class _Block:
     content: dict[str, Any]
     text: str = ""
     is_complete: bool = False
+    given_input: str = ""
+    joiner: PairJoiner = field(default_factory=PairJoiner)
+
+    @property
+    def kind(self) -> str:
+        return self.content["type"]
 
     @property
     def arguments(self) -> str:
-        return self.text or "{}"
+        """What the fragments make; a server that sends none has told all at the start."""
+        return cleaned(self.text) or self.given_input or "{}"
 
     @property
     def has_readable_arguments(self) -> bool:
-        try:
-            json.loads(self.arguments)
-        except ValueError:
-            return False
-        return True
+        return is_json(self.arguments)
 
 
 @dataclass(slots=True, kw_only=True)
 class AnthropicReply:
-    """Takes the events of one stream in order; `finish` says the rest."""
+    """Takes the events of one stream in order; `finish` says the rest. `prefix` names what the
+    reply stands behind."""
 
     model: str
+    prefix: str = ""
+    has_begun: bool = False
     message_id: str = ""
     stop: str | None = None
     usage: TokenUsage = field(default_factory=TokenUsage)
@@ -67,6 +75,7 @@ class AnthropicReply:
 
     def take(self, event: Any) -> list[ModelEvent]:
         """What the event adds. Raises ModelFailure for one that fits nowhere."""
+        self.has_begun = True
         try:
             return self._take(event)
         except (AttributeError, KeyError, TypeError) as error:
@@ -77,14 +86,15 @@ class AnthropicReply:
             case "message_start":
                 self.message_id = event.message.id or ""
                 self._count(event.message.usage)
-                return self._spent()
+                return [*self._spent(), *_cache_miss(event.message)]
             case "content_block_start":
                 return self._open(event.index, event.content_block)
             case "content_block_delta":
                 return self._add(self.open_blocks[event.index], event.delta)
             case "content_block_stop":
-                self.open_blocks[event.index].is_complete = True
-                return self._ready_calls()
+                block = self.open_blocks[event.index]
+                block.is_complete = True
+                return [*_told(block, block.joiner.rest()), *self._ready_calls()]
             case "message_delta":
                 self.stop = event.delta.stop_reason or self.stop
                 self._count(event.usage)
@@ -102,9 +112,10 @@ class AnthropicReply:
             self.blocks = [
                 block
                 for block in self.blocks
-                if block.content["type"] != "tool_use" or block.has_readable_arguments
+                if block.kind != "tool_use" or block.has_readable_arguments
             ]
-        events = self._ready_calls(is_over=True)
+        rest = [event for block in self.blocks for event in _told(block, block.joiner.rest())]
+        events = [*rest, *self._ready_calls(is_over=True)]
         if reason in {StopReason.END, StopReason.TOOL_CALLS}:
             reason = StopReason.TOOL_CALLS if self.told_calls else StopReason.END
         return [*events, *self._spent(), ModelStop(reason=reason, provider_state=self._state())]
@@ -113,7 +124,7 @@ class AnthropicReply:
         kind = content.type
         match kind:
             case "tool_use":
-                made = _Block({"type": kind, "id": content.id, "name": content.name})
+                made = _call(content)
             case "redacted_thinking":
                 made = _Block({"type": kind, "data": content.data})
             case "thinking":
@@ -124,8 +135,8 @@ class AnthropicReply:
                 made = _Block({"type": kind}, is_complete=True)
         self.open_blocks[index] = made
         self.blocks.append(made)
-        start: str = getattr(content, kind, "") if kind in {"text", "thinking"} else ""
-        return _grown(made, start)
+        start = getattr(content, kind, "") if kind in {"text", "thinking"} else ""
+        return _grown(made, start or "")
 
     def _add(self, block: _Block, delta: Any) -> list[ModelEvent]:
         match delta.type:
@@ -143,7 +154,7 @@ class AnthropicReply:
 
     def _ready_calls(self, *, is_over: bool = False) -> list[ModelEvent]:
         """Calls in their order, each once it is complete; an unreadable one holds back the rest."""
-        calls = [block for block in self.blocks if block.content["type"] == "tool_use"]
+        calls = [block for block in self.blocks if block.kind == "tool_use"]
         ready: list[ModelEvent] = []
         for block in calls[self.told_calls :]:
             if not is_over and not (block.is_complete and block.has_readable_arguments):
@@ -180,20 +191,43 @@ class AnthropicReply:
     def _state(self) -> str:
         content: list[dict[str, Any]] = []
         for block in self.blocks:
-            kind = block.content["type"]
+            kind = block.kind
             if kind in {"text", "thinking"}:
                 content.append({**block.content, kind: block.text})
             elif kind in {"tool_use", "redacted_thinking"}:
                 content.append(block.content)
-        return dump_state(PROVIDER, self.model, {"id": self.message_id, "content": content})
+        before = {"prefix": self.prefix} if self.prefix else {}
+        kept = {"id": self.message_id, "content": content, **before}
+        return dump_state(PROVIDER, self.model, kept)
 
 
-def _grown(block: _Block, text: str) -> list[ModelEvent]:
+def _call(content: Any) -> _Block:
+    if not content.name:
+        raise failure(PROVIDER, FailureKind.MALFORMED_STREAM)
+    given = getattr(content, "input", None)
+    made = _Block({"type": "tool_use", "id": content.id, "name": cleaned(content.name)})
+    made.given_input = dump_json(cleaned_json(given)) if given else ""
+    return made
+
+
+def _grown(block: _Block, part: str) -> list[ModelEvent]:
+    return _told(block, block.joiner.take(part))
+
+
+def _told(block: _Block, text: str) -> list[ModelEvent]:
     if not text:
         return []
     block.text += text
-    is_thinking = block.content["type"] == "thinking"
-    return [ModelThinking(text=text) if is_thinking else ModelText(text=text)]
+    return [ModelThinking(text=text) if block.kind == "thinking" else ModelText(text=text)]
+
+
+def _cache_miss(message: Any) -> list[ModelEvent]:
+    diagnostics = getattr(message, "diagnostics", None)
+    reason = getattr(diagnostics, "cache_miss_reason", None)
+    if reason is None:
+        return []
+    tokens = getattr(reason, "cache_missed_input_tokens", None) or 0
+    return [ModelCacheMiss(reason=str(reason.type), input_tokens=int(tokens))]
 
 
 def _known(usage: Any, name: str, otherwise: int) -> int:

@@ -1,11 +1,12 @@
 """Chat Completions' stream of chunks as ModelEvents, and what is kept of it for replay."""
 
-import json
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from minara_core.events import TokenUsage
+from minara_core.tooling import dump_json
+from minara_llm.clean_text import PairJoiner, cleaned, is_json
 from minara_llm.model import (
     FailureKind,
     ModelEvent,
@@ -42,12 +43,13 @@ class _Call:
     arguments: str = ""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the arguments are one whole value, which an empty text is not yet."""
+        return is_json(self.arguments)
+
+    @property
     def is_readable(self) -> bool:
-        try:
-            json.loads(self.arguments or "{}")
-        except ValueError:
-            return False
-        return bool(self.name)
+        return not self.arguments or self.is_whole
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class ChatReply:
     has_refused: bool = False
     usage: TokenUsage = field(default_factory=TokenUsage)
     calls: list[_Call] = field(default_factory=list[_Call])
+    text: PairJoiner = field(default_factory=PairJoiner)
+    thinking: PairJoiner = field(default_factory=PairJoiner)
 
     def take(self, chunk: Any) -> list[ModelEvent]:
         """What the chunk adds. Raises ModelFailure for one that fits nowhere."""
@@ -87,6 +91,8 @@ class ChatReply:
         """The calls, usage, and the stop. Raises ModelFailure when the stream broke off."""
         if self.stop is None:
             raise failure(self.provider, FailureKind.MALFORMED_STREAM)
+        if self.stop == "error":
+            raise failure(self.provider, FailureKind.OVERLOADED)
         reason = _STOPS.get(self.stop, StopReason.END)
         if self.has_refused:
             reason = StopReason.REFUSAL
@@ -95,8 +101,11 @@ class ChatReply:
             self.calls = [call for call in self.calls if call.is_readable]
         elif reason is not StopReason.REFUSAL:
             reason = StopReason.TOOL_CALLS if self.calls else StopReason.END
-        told: list[ModelEvent] = [
-            ModelToolCall(name=call.name, arguments_json=call.arguments or "{}")
+        if not all(call.name for call in self.calls):
+            raise failure(self.provider, FailureKind.MALFORMED_STREAM)
+        told = [*_thought(self.thinking.rest()), *_said(self.text.rest())]
+        told += [
+            ModelToolCall(name=cleaned(call.name), arguments_json=cleaned(call.arguments) or "{}")
             for call in self.calls
         ]
         spent = ModelUsage(usage=priced(self.model, self.usage, TokenUsage()))
@@ -106,30 +115,39 @@ class ChatReply:
         events: list[ModelEvent] = []
         thinking = next((text for name in _THINKING if (text := getattr(delta, name, None))), "")
         if thinking and isinstance(thinking, str):
-            events.append(ModelThinking(text=thinking))
+            events += _thought(self.thinking.take(thinking))
         if delta.content:
-            events.append(ModelText(text=delta.content))
+            events += _said(self.text.take(delta.content))
         if getattr(delta, "refusal", None):
             self.has_refused = True
-            events.append(ModelText(text=delta.refusal))
+            events += _said(self.text.take(delta.refusal))
         for fragment in delta.tool_calls or ():
             self._grow(fragment)
         return events
 
     def _grow(self, fragment: Any) -> None:
-        call = self._call_of(fragment)
+        made = fragment.function
+        arguments = (made.arguments or "") if made is not None else ""
+        if not isinstance(arguments, str):
+            # Some servers send the parsed object.
+            arguments = dump_json(arguments)
+        call = self._call_of(fragment, has_more=bool(made is not None and made.name and arguments))
         call.call_id = fragment.id or call.call_id
-        if fragment.function is not None:
-            call.name = call.name or fragment.function.name or ""
-            call.arguments += fragment.function.arguments or ""
+        if made is not None:
+            call.name = call.name or made.name or ""
+            call.arguments += arguments
 
-    def _call_of(self, fragment: Any) -> _Call:
+    def _call_of(self, fragment: Any, *, has_more: bool) -> _Call:
         """The call a fragment belongs to. Some servers give every call the index 0, or none: then
-        a new id begins a new call."""
+        a new id begins a new call, and without ids a name and arguments behind whole ones."""
         index = getattr(fragment, "index", None)
         known = [call for call in self.calls if index is None or call.index == index]
         last = known[-1] if known else None
-        if last is None or (fragment.id and last.call_id and fragment.id != last.call_id):
+        if last is not None:
+            is_other = bool(fragment.id and last.call_id and fragment.id != last.call_id)
+            is_next = has_more and not fragment.id and last.is_whole
+            last = None if is_other or is_next else last
+        if last is None:
             last = _Call(index=len(self.calls) if index is None else index)
             self.calls.append(last)
         return last
@@ -148,3 +166,11 @@ class ChatReply:
         # Ids that are missing or repeat cannot tell results apart; those made by position can.
         is_telling = all(ids) and len(set(ids)) == len(ids)
         return dump_state(self.provider, self.model, {"tool_call_ids": ids} if is_telling else {})
+
+
+def _said(text: str) -> list[ModelEvent]:
+    return [ModelText(text=text)] if text else []
+
+
+def _thought(text: str) -> list[ModelEvent]:
+    return [ModelThinking(text=text)] if text else []

@@ -5,13 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from minara_core.messages import FileBlock, Message, Role, TextBlock, ToolResultBlock
+from minara_core.messages import FileBlock, Message, Role, TextBlock
 from minara_core.taxonomy import PermissionTier
-from minara_core.tooling import ToolDefinition
-from minara_llm.model import ModelRequest, ToolChoice
+from minara_core.tooling import ToolCall, ToolDefinition, dump_json
+from minara_llm.clean_text import cleaned_json, parsed_object, wire_name
+from minara_llm.model import FileContent, ModelRequest, ToolChoice
 from minara_llm.prices import ModelFacts
 from minara_llm.provider_state import load_state, synthetic_id
+from minara_llm.sent_files import (
+    NO_FILES,
+    PDF,
+    AcceptedFiles,
+    FileForm,
+    SentFile,
+    file_line,
+    sent_file,
+)
+from minara_llm.transcript import Stretch, stretches
 
+DOCUMENTS = frozenset({PDF})
 _ALWAYS_CALLABLE_SETS = frozenset({"read", "turn"})
 """Tool sets whose READ_ONLY tools need no active skill (turn.md §3)."""
 
@@ -25,6 +37,7 @@ class ChatDialect:
 
     provider: str
     is_native: bool
+    accepted: AcceptedFiles = NO_FILES
 
 
 def chat_body(request: ModelRequest, dialect: ChatDialect, facts: ModelFacts | None) -> Body:
@@ -45,7 +58,7 @@ def chat_body(request: ModelRequest, dialect: ChatDialect, facts: ModelFacts | N
         body["tool_choice"] = _choice(request, dialect)
         if dialect.is_native and facts and facts.effort_with_tools:
             body["reasoning_effort"] = facts.effort_with_tools
-    return body
+    return cast("Body", cleaned_json(body))
 
 
 def wire_messages(request: ModelRequest, dialect: ChatDialect) -> list[Body]:
@@ -54,41 +67,48 @@ def wire_messages(request: ModelRequest, dialect: ChatDialect) -> list[Body]:
     system = "\n\n".join(block.text for block in request.system if block.text.strip())
     if system:
         sent.append({"role": "system", "content": system})
-    ids: Mapping[str, str] = {}
-    for place, message in enumerate(request.messages):
-        match message.role:
-            case Role.ASSISTANT:
-                wire, ids = _assistant(message, place, dialect.provider)
-                sent += wire
-            case Role.TOOL:
-                sent += [
-                    {"role": "tool", "tool_call_id": ids[block.tool_call_id], "content": text}
-                    for block in message.blocks
-                    if isinstance(block, ToolResultBlock) and block.tool_call_id in ids
-                    for text in (block.envelope,)
-                ]
-            case Role.CONTEXT:
-                sent += _said("developer" if dialect.is_native else "system", message)
-            case Role.USER:
-                sent += _said("user", message)
+    for stretch in stretches(request.messages):
+        if stretch.reply is not None:
+            sent += _assistant(stretch.reply, stretch, dialect)
+        for message in stretch.said:
+            is_ours = message.role is Role.CONTEXT
+            role = ("developer" if dialect.is_native else "system") if is_ours else "user"
+            sent += _said(role, message, request.files, dialect.accepted)
     return sent
 
 
-def _said(role: str, message: Message) -> list[Body]:
-    texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
-    texts += [
-        f"[file {block.file_key}, {block.media_type}]"
-        for block in message.blocks
-        if isinstance(block, FileBlock)
-    ]
-    text = "\n\n".join(part for part in texts if part.strip())
+def _said(
+    role: str, message: Message, files: Mapping[str, FileContent], accepted: AcceptedFiles
+) -> list[Body]:
+    """A message of ours or of the person's, its files before its text."""
+    texts: list[str] = []
+    parts: list[Body] = []
+    for block in message.blocks:
+        file = sent_file(block, files, accepted) if isinstance(block, FileBlock) else None
+        if file is not None:
+            parts.append(_part(file))
+        elif isinstance(block, FileBlock):
+            texts.append(file_line(block))
+    texts += [b.text for b in message.blocks if isinstance(b, TextBlock) and b.text.strip()]
+    if parts:
+        parts += [{"type": "text", "text": text} for text in texts]
+        return [{"role": role, "content": parts}]
+    text = "\n\n".join(texts)
     return [{"role": role, "content": text}] if text else []
 
 
-def _assistant(message: Message, place: int, provider: str) -> tuple[list[Body], dict[str, str]]:
-    """An assistant message, and our call ids with the provider's."""
+def _part(file: SentFile) -> Body:
+    if file.form is FileForm.IMAGE:
+        return {"type": "image_url", "image_url": {"url": file.data_url}}
+    return {"type": "file", "file": {"filename": file.name, "file_data": file.data_url}}
+
+
+def _assistant(message: Message, stretch: Stretch, dialect: ChatDialect) -> list[Body]:
+    """An assistant message, and the results of its calls."""
     calls = message.tool_calls
-    own = _own_ids(message, provider) or [synthetic_id(place, index) for index in range(len(calls))]
+    ids = _own_ids(message, dialect.provider) or [
+        synthetic_id(stretch.place, index) for index in range(len(calls))
+    ]
     wire: Body = {"role": "assistant"}
     if message.text.strip():
         wire["content"] = message.text
@@ -97,12 +117,26 @@ def _assistant(message: Message, place: int, provider: str) -> tuple[list[Body],
             {
                 "id": call_id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments_json},
+                "function": {
+                    "name": wire_name(call.name),
+                    "arguments": _arguments(call, dialect),
+                },
             }
-            for call, call_id in zip(calls, own, strict=True)
+            for call, call_id in zip(calls, ids, strict=True)
         ]
-    ids = dict(zip((call.tool_call_id for call in calls), own, strict=True))
-    return ([wire] if len(wire) > 1 else []), cast("dict[str, str]", ids)
+    results: list[Body] = [
+        {"role": "tool", "tool_call_id": call_id, "content": result.envelope}
+        for result, call_id in zip(stretch.results, ids, strict=True)
+    ]
+    return [wire, *results]
+
+
+def _arguments(call: ToolCall, dialect: ChatDialect) -> str:
+    """The arguments byte for byte. Some compatible servers parse them, and refuse the whole
+    history for a call of which they can make no object."""
+    if dialect.is_native or parsed_object(call.arguments_json) is not None:
+        return call.arguments_json
+    return dump_json({"unreadable": call.arguments_json})
 
 
 def _own_ids(message: Message, provider: str) -> Sequence[str] | None:
@@ -126,17 +160,25 @@ def _tool(tool: ToolDefinition) -> Body:
     }
 
 
+def callable_names(request: ModelRequest) -> list[str] | None:
+    """The tools that may be called now; None when all may."""
+    if not request.callable_tools:
+        return None
+    names = [tool.name for tool in request.tools if _may_be_called(tool, request.callable_tools)]
+    return None if len(names) == len(request.tools) else names
+
+
 def _choice(request: ModelRequest, dialect: ChatDialect) -> str | Body:
-    if request.tool_choice is ToolChoice.NONE:
+    names = callable_names(request) if dialect.is_native else None
+    if request.tool_choice is ToolChoice.NONE or names == []:
         return "none"
-    allowed = [tool.name for tool in request.tools if _may_be_called(tool, request.callable_tools)]
-    if not dialect.is_native or not request.callable_tools or len(allowed) == len(request.tools):
+    if names is None:
         return "auto"
     return {
         "type": "allowed_tools",
         "allowed_tools": {
             "mode": "auto",
-            "tools": [{"type": "function", "function": {"name": name}} for name in allowed],
+            "tools": [{"type": "function", "function": {"name": name}} for name in names],
         },
     }
 

@@ -33,13 +33,22 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """`rates` have the longest prompts first. `effort_with_tools` is empty when any will do."""
+    """`rates` have the longest prompts first. `effort_with_tools` is empty when any will do.
+
+    `images` are the types it reads, without `image/`. `has_system_messages`: it takes messages of
+    the role `system` within a conversation. `binds_thinking`: a thought sent back must stand behind
+    all that it was thought behind.
+    """
 
     context_window: int
     max_output: int
     rates: tuple[Rates, ...]
     has_adaptive_thinking: bool = False
     effort_with_tools: str = ""
+    images: frozenset[str] = frozenset()
+    has_documents: bool = False
+    has_system_messages: bool = False
+    binds_thinking: bool = False
 
 
 def facts_of(model: str) -> ModelFacts | None:
@@ -105,6 +114,10 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         rates=tuple(rates),
         has_adaptive_thinking=entry.get("adaptive_thinking", False),
         effort_with_tools=entry.get("effort_with_tools", ""),
+        images=frozenset(entry.get("images", ())),
+        has_documents=entry.get("documents", False),
+        has_system_messages=entry.get("system_messages", False),
+        binds_thinking=entry.get("binds_thinking", False),
     )
 
 

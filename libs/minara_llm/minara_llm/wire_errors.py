@@ -2,15 +2,21 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 
 from minara_llm.model import FailureKind, ModelFailure
 
 _OVERFLOW = re.compile(
-    r"prompt is too long|context[ _-]?(?:window|length|limit)|maximum context"
-    r"|too many (?:input )?tokens|input (?:is )?too long|reduce the length",
+    r"prompt (?:is )?too long|context[ _-]?(?:window|length|limit|size)|maximum (?:prompt|context)"
+    r"|too many (?:input )?tokens|input (?:is )?too long|reduce the length|exceed_context"
+    r"|exceeds? the maximum number of tokens|tokens to keep from the initial prompt",
     re.IGNORECASE,
 )
+"""How Anthropic, OpenAI, xAI, OpenRouter and those behind it, Ollama, llama.cpp, vLLM and LM Studio
+say that a prompt does not fit."""
+
 _BY_NAME = MappingProxyType(
     {
         "overloaded_error": FailureKind.OVERLOADED,
@@ -29,6 +35,11 @@ _BY_NAME = MappingProxyType(
         "insufficient_quota": FailureKind.AUTHENTICATION,
         "request_too_large": FailureKind.CONTEXT_OVERFLOW,
         "context_length_exceeded": FailureKind.CONTEXT_OVERFLOW,
+        "exceed_context_size_error": FailureKind.CONTEXT_OVERFLOW,
+        "invalid_prompt": FailureKind.BAD_REQUEST,
+        "bio_policy": FailureKind.BAD_REQUEST,
+        "misalignment_policy_violation": FailureKind.BAD_REQUEST,
+        "data_residency_mismatch": FailureKind.BAD_REQUEST,
     }
 )
 _BY_STATUS = MappingProxyType(
@@ -65,10 +76,14 @@ def kind_of(*, status: int | None, names: tuple[str | None, ...], text: str) -> 
             return _BY_NAME[name]
         if name.isdecimal() and len(name) == len("429"):
             status = int(name)
-    if _OVERFLOW.search(text) and (status is None or status < 500):
+    # A rate limit may speak of too many tokens too: those of the last minute.
+    if _OVERFLOW.search(text) and (status is None or (status < 500 and status != 429)):
         return FailureKind.CONTEXT_OVERFLOW
-    if status is None or status >= 500:
-        return _BY_STATUS.get(status or 0, FailureKind.OVERLOADED)
+    if status is None:
+        is_about_image = any(name and "image" in name for name in names)
+        return FailureKind.BAD_REQUEST if is_about_image else FailureKind.OVERLOADED
+    if status >= 500:
+        return _BY_STATUS.get(status, FailureKind.OVERLOADED)
     return _BY_STATUS.get(status, FailureKind.BAD_REQUEST)
 
 
@@ -89,9 +104,21 @@ def failure(
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `retry-after-ms` or `retry-after`; None without one, or for a date."""
+    """Seconds from `retry-after-ms` or `retry-after`, which may be a date: then from the answer's
+    own `date`, for no other clock is known to agree. None without one, or for a date alone."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(?:\.\d{1,6})?", value, re.ASCII):
             return float(value) * unit
-    return None
+    until, now = _date(headers, "retry-after"), _date(headers, "date")
+    if until is None or now is None:
+        return None
+    return max(0.0, (until - now).total_seconds())
+
+
+def _date(headers: Mapping[str, str], name: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(headers.get(name, ""))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

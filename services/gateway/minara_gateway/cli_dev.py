@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from minara_gateway.cli_ends import run
+from minara_gateway.cli_ends import ended, run
 
 app = typer.Typer(no_args_is_help=True, help="Parts of Minara on their own, for development.")
 
@@ -40,3 +40,25 @@ def venue(
             on_ready=lambda url: typer.echo(f"serving the paper venue on {url}"),
         )
     )
+
+
+@app.command()
+def wire(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8095,
+    rules: Annotated[bool, typer.Option("--rules", help="Answer by rules; the default.")] = False,
+    script: Annotated[
+        Path | None,
+        typer.Option(help="Answer from this JSON file.", exists=True, dir_okay=False),
+    ] = None,
+) -> None:
+    """Serve the wire formats of model providers on loopback, to try Minara without a key.
+
+    Refuses what the providers refuse, and prints a line for each request with what the prompt
+    cache made of it.
+    """
+    from minara_llm.wire.dev_wire import run_dev_wire
+
+    if rules and script is not None:
+        raise ended("--rules and --script exclude each other", code=2)
+    text = None if script is None else script.read_text(encoding="utf-8")
+    run(run_dev_wire(port=port, script=text, say=typer.echo))

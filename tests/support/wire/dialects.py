@@ -1,12 +1,19 @@
-"""The two wire formats, as servers of the providers speak them."""
+"""The wire formats as prepared bytes, for answers that no honest provider gives."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from minara_llm.anthropic import AnthropicModel
-from minara_llm.model import ChatModel
+from minara_llm.model import ChatModel, ModelText, ModelToolCall
 from minara_llm.openai import OpenAIModel
+from minara_llm.wire import chat_api, messages_api
+from minara_llm.wire.bodies import Api, Refusal, error_body
+from minara_llm.wire.brain import Answer
+from minara_llm.wire.cache import CacheSeen
+from minara_llm.wire.faults import OddStopFault, error_frame
+from minara_llm.wire.frames import Frame, FrameKind, Ids, Telling, frames_sent
+from minara_llm.wire.signatures import Signer
 from support.wire.server import Reply, WireServer
 
 Calls = Sequence[tuple[str, str]]
@@ -42,16 +49,11 @@ class Dialect(Protocol):
         ...
 
 
-def _cut(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 class AnthropicDialect:
     """Messages."""
+
+    def __init__(self) -> None:
+        self._ids = Ids("anthropic")
 
     def model(self, wire: WireServer, *, timeout_seconds: float = 5.0) -> Closable:
         return AnthropicModel(
@@ -64,81 +66,25 @@ class AnthropicDialect:
     def stream(
         self, *texts: str, calls: Calls = (), stop: str | None = "", fragment: int = 7
     ) -> bytes:
-        blocks: list[bytes] = []
-        if texts:
-            blocks.append(self.block({"type": "text", "text": ""}, 0, *map(_text_delta, texts)))
-        for n, (name, arguments) in enumerate(calls):
-            start: dict[str, Any] = {
-                "type": "tool_use",
-                "id": f"toolu_{n}",
-                "name": name,
-                "input": {},
-            }
-            deltas = [
-                {"type": "input_json_delta", "partial_json": part}
-                for part in ["", *_cut(arguments, fragment)]
-            ]
-            blocks.append(self.block(start, len(blocks), *deltas))
-        return self.whole(
-            *blocks, stop=stop or ("tool_use" if calls else "end_turn"), has_end=stop is not None
-        )
+        telling = a_telling("claude-sonnet-5-5", self._ids, texts, calls, fragment)
+        return frames_sent(ended(Api.MESSAGES, messages_api.messages_stream(telling), stop))
 
     def whole(self, *blocks: bytes, stop: str = "end_turn", has_end: bool = True) -> bytes:
-        usage = {
-            "input_tokens": 100,
-            "cache_read_input_tokens": 800,
-            "cache_creation_input_tokens": 100,
-            "output_tokens": 1,
-        }
-        message: dict[str, Any] = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "content": [],
-            "model": "claude-sonnet-5-5",
-            "stop_reason": None,
-            "usage": usage,
-        }
-        parts = [
-            self.event({"type": "message_start", "message": message}),
-            self.event({"type": "ping"}),
-            *blocks,
-        ]
-        if has_end:
-            delta = {"stop_reason": stop, "stop_sequence": None}
-            parts += [
-                self.event(
-                    {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 50}}
-                ),
-                self.event({"type": "message_stop"}),
-            ]
-        return b"".join(parts)
+        """A stream of these blocks."""
+        head, _, end = self.stream(stop=stop).partition(b"event: message_delta")
+        return b"".join([head, *blocks, *([b"event: message_delta", end] if has_end else [])])
 
     def block(self, start: Mapping[str, Any], index: int, *deltas: Mapping[str, Any]) -> bytes:
-        return b"".join(
-            [
-                self.event({"type": "content_block_start", "index": index, "content_block": start}),
-                *(
-                    self.event({"type": "content_block_delta", "index": index, "delta": delta})
-                    for delta in deltas
-                ),
-                self.event({"type": "content_block_stop", "index": index}),
-            ]
-        )
+        return frames_sent(messages_api.block_frames(start, index, *deltas))
 
     def event(self, value: Mapping[str, Any]) -> bytes:
-        return f"event: {value['type']}\ndata: {_dump(value)}\n\n".encode()
+        return messages_api.event(value).sent
 
     def error(self, status: int, name: str, message: str, **headers: str) -> Reply:
-        body = {"type": "error", "error": {"type": name, "message": message}}
-        return Reply(
-            status=status,
-            headers={"content-type": "application/json", **_dashed(headers)},
-            parts=(_dump(body).encode(),),
-        )
+        return an_error(Api.MESSAGES, status, name, message, headers)
 
     def error_event(self, name: str, message: str) -> bytes:
-        return self.event({"type": "error", "error": {"type": name, "message": message}})
+        return error_frame(Api.MESSAGES, name, message).sent
 
     def flattened(self, body: Mapping[str, Any]) -> list[str]:
         said = [
@@ -160,6 +106,7 @@ class ChatDialect:
 
     def __init__(self, *, is_native: bool) -> None:
         self._is_native = is_native
+        self._ids = Ids("openai" if is_native else "compatible")
 
     def model(self, wire: WireServer, *, timeout_seconds: float = 5.0) -> Closable:
         return OpenAIModel(
@@ -174,57 +121,21 @@ class ChatDialect:
     def stream(
         self, *texts: str, calls: Calls = (), stop: str | None = "", fragment: int = 7
     ) -> bytes:
-        parts = [self.chunk({"role": "assistant", "content": ""})]
-        parts += [self.chunk({"content": text}) for text in texts]
-        for n, (name, arguments) in enumerate(calls):
-            first = {
-                "index": n,
-                "id": f"call_{n}",
-                "type": "function",
-                "function": {"name": name, "arguments": ""},
-            }
-            parts.append(self.chunk({"tool_calls": [first]}))
-            parts += [
-                self.chunk({"tool_calls": [{"index": n, "function": {"arguments": part}}]})
-                for part in _cut(arguments, fragment)
-            ]
-        if stop is None:
-            return b"".join(parts)
-        usage = {
-            "prompt_tokens": 1_000,
-            "completion_tokens": 50,
-            "total_tokens": 1_050,
-            "prompt_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 100},
-        }
-        parts += [
-            self.chunk({}, stop or ("tool_calls" if calls else "stop")),
-            self.data(
-                {"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": usage}
-            ),
-            b"data: [DONE]\n\n",
-        ]
-        return b"".join(parts)
+        telling = a_telling("gpt-6-sol", self._ids, texts, calls, fragment)
+        return frames_sent(ended(Api.CHAT, chat_api.chat_stream(telling), stop))
 
     def chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-        return self.data(
-            {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-6-sol",
-             "choices": [choice]}
-        )  # fmt: skip
+        telling = a_telling("gpt-6-sol", self._ids, (), (), 7)
+        return chat_api.chunk(telling, delta, finish_reason).sent
 
     def data(self, value: Mapping[str, Any]) -> bytes:
-        return f"data: {_dump(value)}\n\n".encode()
+        return Frame(kind=FrameKind.OTHER, body=dict(value)).sent
 
     def error(self, status: int, name: str, message: str, **headers: str) -> Reply:
-        body = {"error": {"message": message, "type": name, "code": None, "param": None}}
-        return Reply(
-            status=status,
-            headers={"content-type": "application/json", **_dashed(headers)},
-            parts=(_dump(body).encode(),),
-        )
+        return an_error(Api.CHAT, status, name, message, headers)
 
     def error_event(self, name: str, message: str) -> bytes:
-        return self.data({"error": {"message": message, "type": name, "code": name}})
+        return error_frame(Api.CHAT, name, message).sent
 
     def flattened(self, body: Mapping[str, Any]) -> list[str]:
         return [_dump(part) for part in (*body["tools"], *body["messages"])]
@@ -239,12 +150,44 @@ class ChatDialect:
         )
 
 
-def _text_delta(text: str) -> dict[str, str]:
-    return {"type": "text_delta", "text": text}
+def a_telling(model: str, ids: Ids, texts: Sequence[str], calls: Calls, fragment: int) -> Telling:
+    """Of 1,000 input tokens 800 were read and 100 written; 50 come out."""
+    parts = [ModelText(text=text) for text in texts]
+    asked = [ModelToolCall(name=name, arguments_json=arguments) for name, arguments in calls]
+    return Telling(
+        answer=Answer(parts=(*parts, *asked)),
+        model=model,
+        answer_id="msg_1",
+        ids=ids,
+        signer=Signer(b"dialect"),
+        cache=CacheSeen(read_tokens=800, written_tokens=100, fresh_tokens=100, total_tokens=1_000),
+        output_tokens=50,
+        created=1,
+        piece=fragment,
+    )
 
 
-def _dashed(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
+def ended(api: Api, frames: Sequence[Frame], stop: str | None) -> Sequence[Frame]:
+    """With this stop; "" is the one it has, None cuts the end off."""
+    if stop is None:
+        ends = {FrameKind.STOP, FrameKind.USAGE, FrameKind.LAST}
+        return [frame for frame in frames if frame.kind not in ends]
+    return OddStopFault(reason=stop).told(api, frames) if stop else frames
+
+
+def an_error(api: Api, status: int, name: str, message: str, headers: Mapping[str, str]) -> Reply:
+    """An HTTP error; underscores in names of headers are dashes."""
+    refusal = Refusal(status=status, kind=name, message=message)
+    dashed = {header.replace("_", "-"): value for header, value in headers.items()}
+    return Reply(
+        status=status,
+        headers={"content-type": "application/json", **dashed},
+        parts=(_dump(error_body(api, refusal)).encode(),),
+    )
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _without_marks(part: Any) -> Any:

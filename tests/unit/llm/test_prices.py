@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from minara_core.events import TokenUsage
 from minara_llm.prices import cost_of, facts_of, priced
-from minara_llm.selection import DEFAULT_MODELS
+from minara_llm.providers import PROVIDERS
+from minara_llm.selection import ModelRole, default_model
 
 
 def test_every_kind_of_token_has_its_price() -> None:
@@ -57,9 +58,21 @@ def test_a_longer_name_is_another_model(name: str) -> None:
     assert facts_of(name) is None
 
 
-def test_every_default_but_a_local_one_has_a_price() -> None:
-    unpriced = [provider for provider, name in DEFAULT_MODELS.items() if facts_of(name) is None]
-    assert unpriced == ["ollama"]
+@pytest.mark.parametrize("role", list(ModelRole))
+def test_every_default_but_a_local_one_has_a_price(role: ModelRole) -> None:
+    named = {provider: default_model(provider, role) for provider in PROVIDERS}
+    unpriced = [each for each, name in named.items() if name and facts_of(name) is None]
+    assert unpriced in (["ollama"], [])
+
+
+def test_what_a_model_reads_and_takes_is_known() -> None:
+    claude, haiku, grok = map(facts_of, ("claude-opus-5-5", "claude-haiku-4-5", "grok-4.5"))
+    assert claude is not None
+    assert haiku is not None
+    assert grok is not None
+    assert (claude.has_system_messages, claude.has_documents) == (True, True)
+    assert (haiku.has_system_messages, haiku.has_documents) == (False, True)
+    assert (grok.images, grok.has_documents) == (frozenset({"png", "jpeg"}), False)
 
 
 counts = st.integers(0, 200_000)

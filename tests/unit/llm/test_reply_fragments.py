@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from minara_llm.anthropic_reply import AnthropicReply
 from minara_llm.model import ModelEvent, ModelText, ModelToolCall
 from minara_llm.openai_reply import ChatReply
+from minara_llm.responses_reply import ResponsesReply
 
 JSON = '{"symbol":"以太","amount":"0.10","note":"a \\"quoted\\" \u2028 line","list":[1,{"x":null}]}'
 WORDS = "It is 𝒳 and \u2029 以太."
@@ -69,6 +70,25 @@ def chat(words: list[str], arguments: list[list[str]]) -> list[Any]:
     return [*chunks, Part(choices=[end])]
 
 
+def responses(words: list[str], arguments: list[list[str]]) -> list[Any]:
+    def part(name: str, **fields: Any) -> Any:
+        return Part(type=f"response.{name}", **fields)
+
+    text = Part(type="output_text", text="".join(words))
+    message = Part(type="message", id="m", content=[text])
+    events = [part("output_text.delta", output_index=0, delta=each) for each in words]
+    events.append(part("output_item.done", output_index=0, item=message))
+    for n, parts in enumerate(arguments, start=1):
+        item = Part(
+            type="function_call", id=f"i{n}", call_id=f"c{n}", name=f"tool{n}", arguments=None
+        )
+        events += [
+            part("function_call_arguments.delta", output_index=n, delta=each) for each in parts
+        ]
+        events.append(part("output_item.done", output_index=n, item=item))
+    return [*events, part("completed", response=Part())]
+
+
 EXPECTED = (WORDS, [("tool1", JSON), ("tool2", JSON)])
 
 
@@ -83,4 +103,11 @@ def test_anthropic_fragments_add_up(words: list[str], one: list[str], two: list[
 def test_chat_fragments_add_up(words: list[str], one: list[str], two: list[str]) -> None:
     reply = ChatReply(provider="openai", model="m")
     told = [event for part in chat(words, [one, two]) for event in reply.take(part)]
+    assert summary([*told, *reply.finish()]) == EXPECTED
+
+
+@given(words=cuts(WORDS), one=cuts(JSON), two=cuts(JSON))
+def test_responses_fragments_add_up(words: list[str], one: list[str], two: list[str]) -> None:
+    reply = ResponsesReply(provider="openai", model="m")
+    told = [event for part in responses(words, [one, two]) for event in reply.take(part)]
     assert summary([*told, *reply.finish()]) == EXPECTED

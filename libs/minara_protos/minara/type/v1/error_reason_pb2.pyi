@@ -134,6 +134,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The venue is still being asked what became of it; a person need not settle it yet."""
     ERROR_REASON_SCHEMA_TOO_NEW: _ErrorReason.ValueType  # 55
     """The database was brought to a revision that this version does not know. metadata: revision."""
+    ERROR_REASON_MODEL_UNKNOWN: _ErrorReason.ValueType  # 56
+    """No model of this name can be chosen here. metadata: field."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a service refused a call. `google.rpc.ErrorInfo.reason` is the name without the prefix, its
@@ -252,6 +254,8 @@ ERROR_REASON_OPERATION_NOT_STUCK: ErrorReason.ValueType  # 54
 """The venue is still being asked what became of it; a person need not settle it yet."""
 ERROR_REASON_SCHEMA_TOO_NEW: ErrorReason.ValueType  # 55
 """The database was brought to a revision that this version does not know. metadata: revision."""
+ERROR_REASON_MODEL_UNKNOWN: ErrorReason.ValueType  # 56
+"""No model of this name can be chosen here. metadata: field."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _DenialReason:
