@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from minara_workspace.app.ports import Sessions
     from support.tools.venue_places import Place
 
 
@@ -31,3 +32,21 @@ async def place(request: pytest.FixtureRequest) -> AsyncGenerator["Place"]:
             yield await a_paper_place(databases)
     finally:
         await databases.aclose()
+
+
+@pytest.fixture(params=["fake", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def sessions(request: pytest.FixtureRequest) -> AsyncGenerator["Sessions"]:
+    """Every implementation of the workspace's Sessions, empty."""
+    from minara_workspace.adapters.sql_sessions import VERSIONS, SqlSessions
+    from support.databases import Databases
+    from support.workspace_sessions import FakeSessions
+
+    if request.param == "fake":
+        yield FakeSessions()
+        return
+    shelf = request.getfixturevalue(
+        "sqlite_shelf" if request.param == "sqlite" else "postgres_shelf"
+    )
+    databases = Databases(shelf)
+    yield SqlSessions(await databases.open(VERSIONS))
+    await databases.aclose()

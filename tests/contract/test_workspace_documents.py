@@ -50,7 +50,7 @@ def in_memory() -> Shelf:
 
 def in_folder(root: Path) -> Shelf:
     def put(name: str, page: bytes) -> None:
-        root.mkdir(parents=True, exist_ok=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(page)
 
     return Shelf(
@@ -169,6 +169,53 @@ async def test_a_page_is_put_aside_under_its_new_name(shelf: Shelf) -> None:
         await shelf.documents.put_aside(ME, "BOOTSTRAP.md", "BOOTSTRAP.md.done.1")
     assert shelf.names() == {"BOOTSTRAP.md.done.1"}
     assert shelf.get("BOOTSTRAP.md.done.1") == b"ask"
+
+
+async def test_the_newest_daily_logs_are_read_newest_last(shelf: Shelf) -> None:
+    assert await shelf.documents.daily_logs(ME) == ()
+    for day in ("2026-11-30", "2025-12-31", "2026-11-28", "2026-11-29"):
+        shelf.put(f"memory/{day}.md", day.encode())
+    logs = await shelf.documents.daily_logs(ME)
+    assert [log.text for log in logs] == ["2026-11-28", "2026-11-29", "2026-11-30"]
+    assert logs[-1].name == "memory/2026-11-30.md"
+    assert await shelf.documents.daily_logs(OTHER) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.md", "2026-13-01.md", "2026-11-31.txt", "9999-12-31.md.bak", "x2026-11-30.md"]
+)
+async def test_what_is_named_otherwise_is_no_daily_log(shelf: Shelf, name: str) -> None:
+    shelf.put("memory/2026-11-30.md", b"log")
+    shelf.put(f"memory/{name}", b"odd")
+    assert [log.text for log in await shelf.documents.daily_logs(ME)] == ["log"]
+
+
+async def test_links_pipes_and_folders_are_no_daily_logs(root: Path) -> None:
+    outside = root.parent / "outside.md"
+    outside.write_bytes(b"secret")
+    logs = root / "memory"
+    logs.mkdir()
+    (logs / "2026-11-29.md").write_bytes(b"log")
+    (logs / "2026-11-30.md").symlink_to(outside)
+    (logs / "2026-12-01.md").mkdir()
+    os.mkfifo(logs / "2026-12-02.md")
+    assert [log.text for log in await folders(root).daily_logs(ME)] == ["log"]
+
+
+async def test_a_folder_of_logs_that_lies_elsewhere_is_not_read(root: Path) -> None:
+    outside = root.parent / "elsewhere"
+    outside.mkdir()
+    (outside / "2026-11-30.md").write_bytes(b"secret")
+    (root / "memory").symlink_to(outside)
+    assert await folders(root).daily_logs(ME) == ()
+
+
+async def test_a_daily_log_over_two_megabytes_is_told_and_not_read(root: Path) -> None:
+    (root / "memory").mkdir()
+    (root / "memory" / "2026-11-30.md").write_bytes(b"x" * (MAX_BYTES + 1))
+    (log,) = await folders(root).daily_logs(ME)
+    assert log.text == ""
+    assert "memory/2026-11-30.md is over" in log.notice
 
 
 async def test_seeding_again_after_a_restart_changes_nothing(root: Path) -> None:

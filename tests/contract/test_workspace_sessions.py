@@ -1,7 +1,6 @@
 """Sessions: one suite for the fake and for the real ones on both databases."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -23,24 +22,11 @@ from minara_workspace.adapters.sql_sessions import VERSIONS, SqlSessions
 from minara_workspace.app.ports import Sessions
 from minara_workspace.domain.session import FrozenBlocks, TurnState
 from support.databases import Databases
-from support.workspace_sessions import ME, START, FakeSessions, a_record, a_session
+from support.workspace_sessions import ME, START, a_record, a_session
 
 SESSION = SessionId("session-1")
 OTHER = UserId("somebody")
 BLOCKS = FrozenBlocks(identity="# Who\r\n\u2028 한글", memory="m")
-
-
-@pytest.fixture(params=["fake", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def sessions(request: pytest.FixtureRequest) -> AsyncGenerator[Sessions]:
-    if request.param == "fake":
-        yield FakeSessions()
-        return
-    shelf = request.getfixturevalue(
-        "sqlite_shelf" if request.param == "sqlite" else "postgres_shelf"
-    )
-    databases = Databases(shelf)
-    yield SqlSessions(await databases.open(VERSIONS))
-    await databases.aclose()
 
 
 async def test_a_session_is_made_once(sessions: Sessions) -> None:

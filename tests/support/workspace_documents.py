@@ -3,6 +3,7 @@
 from importlib import resources
 
 from minara_core.ids import UserId
+from minara_workspace.domain.daily_log import DAILY_LOGS, newest
 from minara_workspace.domain.document import (
     BOOTSTRAP_DOCUMENT,
     HEARTBEAT_DOCUMENT,
@@ -25,6 +26,12 @@ class FakeDocuments:
         if len(page) > MAX_BYTES:
             return Document(name=name, text="", notice=f"[{name} is over {MAX_BYTES} bytes]")
         return Document(name=name, text=page.decode("utf-8", "replace"))
+
+    async def daily_logs(self, user_id: UserId) -> tuple[Document, ...]:
+        folder = f"{DAILY_LOGS}/"
+        names = [name for owner, name in self.pages if owner == user_id and folder in name]
+        logs = newest(name.removeprefix(folder) for name in names)
+        return tuple([await self.read(user_id, folder + name) for name in logs])
 
     async def seed(self, user_id: UserId) -> None:
         is_new = not any(owner == user_id for owner, _ in self.pages)

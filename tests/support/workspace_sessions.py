@@ -3,17 +3,22 @@
 import itertools
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 from minara_core.errors import Conflict, InvalidRequest, NotFound
 from minara_core.events import FinishReason, TokenUsage
 from minara_core.ids import SessionId, TurnId, UserId
+from minara_core.money import add
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier
 from minara_workspace.app.ports import Page, Recorded, SessionMaterial
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import (
     CommittedTurn,
+    Compaction,
+    CompactionRecord,
     FrozenBlocks,
     Session,
     TurnRecord,
@@ -66,12 +71,25 @@ def a_record(turn_id: str = "turn-1", **changes: Any) -> TurnRecord:
     return replace(made, **changes)
 
 
+def a_compaction(through: int, history: bytes = b"cut", **changes: Any) -> Compaction:
+    """What a turn leaves that made the history of the `through` turns before it fit."""
+    made = Compaction(
+        history=history,
+        through_turn_number=through,
+        sent_blocks=(),
+        records=(CompactionRecord(rung="boundary", tokens_before=900, tokens_after=400),),
+    )
+    return replace(made, **changes)
+
+
 @dataclass
 class _Kept:
     session: Session
     epoch: int = 0
     blocks: FrozenBlocks | None = None
     sent_blocks: tuple[str, ...] = ()
+    compaction: Compaction | None = None
+    was_refreshed: bool = False
     turns: list[tuple[TurnRecord, CommittedTurn]] = field(
         default_factory=list[tuple[TurnRecord, CommittedTurn]]
     )
@@ -99,8 +117,12 @@ class FakeSessions:
         return SessionMaterial(
             session=kept.session,
             blocks=kept.blocks,
-            history=b"".join(turn.transcript for _, turn in kept.turns),
+            history=_history(kept),
             sent_blocks=kept.sent_blocks,
+            spent_today_usd=reduce(
+                add, (record.usage.cost_usd or Decimal(0) for record, _ in kept.turns), Decimal(0)
+            ),
+            was_refreshed=kept.was_refreshed,
         )
 
     async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
@@ -110,12 +132,14 @@ class FakeSessions:
             return Recorded(turn=standing, is_new=False)
         if record.epoch < kept.epoch:
             raise Conflict("stale", reason=ErrorReason.EPOCH_STALE)
+        _compact(kept, record.compaction)
         self.writes += 1
         self._time += timedelta(milliseconds=1)
         turn = _committed(record, kept.session.turn_count + 1, self._time)
         kept.turns.append((record, turn))
         kept.epoch = record.epoch
         kept.blocks = kept.blocks or blocks
+        kept.was_refreshed = kept.was_refreshed and blocks is None
         kept.sent_blocks = tuple(dict.fromkeys((*kept.sent_blocks, *record.sent_blocks)))
         kept.session = replace(
             kept.session,
@@ -126,6 +150,12 @@ class FakeSessions:
             latest_finish_reason=record.finish_reason,
         )
         return Recorded(turn=turn, is_new=True)
+
+    async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
+        kept = self._owned(session_id, user_id)
+        if kept.blocks is not None:
+            self.writes += 1
+            kept.blocks, kept.was_refreshed = None, True
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
         mine = [kept.session for kept in self._kept.values() if kept.session.user_id == user_id]
@@ -206,6 +236,23 @@ def _committed(record: TurnRecord, number: int, now: datetime) -> CommittedTurn:
         start_time=record.start_time,
         commit_time=now,
     )
+
+
+def _history(kept: _Kept) -> bytes:
+    through, base = 0, b""
+    if kept.compaction is not None:
+        through, base = kept.compaction.through_turn_number, kept.compaction.history
+    return base + b"".join(turn.transcript for _, turn in kept.turns[through:])
+
+
+def _compact(kept: _Kept, compaction: Compaction | None) -> None:
+    if compaction is None:
+        return
+    through = compaction.through_turn_number
+    if not 0 <= through <= len(kept.turns):
+        raise InvalidRequest("a compaction stands for turns that were recorded")
+    if kept.compaction is None or through >= kept.compaction.through_turn_number:
+        kept.compaction, kept.sent_blocks = compaction, compaction.sent_blocks
 
 
 def _place(token: str) -> int:

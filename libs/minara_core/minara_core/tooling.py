@@ -13,7 +13,7 @@ from typing import Any
 
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError
-from minara_core.ids import ToolCallId
+from minara_core.ids import ToolCallId, TurnId
 from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.taxonomy import PermissionTier
 
@@ -96,6 +96,11 @@ class ToolResult:
     name: str
     outcome: ToolOutcome
     envelope: str
+
+
+def result_uri(turn_id: TurnId, call_id: ToolCallId) -> str:
+    """Where `read_result` finds the whole of what came of a call."""
+    return f"result://{turn_id}/{call_id}"
 
 
 def dump_json(value: Any) -> str:

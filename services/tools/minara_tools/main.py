@@ -37,6 +37,7 @@ from minara_tools.adapters.sandbox_files import SandboxFiles
 from minara_tools.adapters.sql_addresses import SqlAddresses
 from minara_tools.adapters.sql_calls import SqlCalls
 from minara_tools.adapters.sql_fund_reads import SqlFundReads
+from minara_tools.adapters.sql_kept_results import SqlKeptResults
 from minara_tools.adapters.sql_ledger_check import read_books
 from minara_tools.adapters.sql_limits import SqlLimits
 from minara_tools.adapters.sql_money_counter import MoneyCounter
@@ -206,6 +207,7 @@ def _ledger_tools(around: Surroundings) -> tuple[ToolEntry, ...]:
         limits=SqlLimits(database, around.time_of),
         addresses=SqlAddresses(database, around.time_of),
         states=SqlTradingStates(database, around.halt_file.exists),
+        kept=SqlKeptResults(database),
     )
 
 

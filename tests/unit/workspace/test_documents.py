@@ -1,12 +1,15 @@
 """How much of a page a prompt takes, and the blocks that pages make."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minara_core.ids import UserId
 from minara_workspace.domain.bootstrap import done_name, is_done
+from minara_workspace.domain.daily_log import marked
 from minara_workspace.domain.document import (
     PAGE_UNITS,
     TOTAL_UNITS,
@@ -17,6 +20,8 @@ from minara_workspace.domain.document import (
 )
 from minara_workspace.domain.session import title_from
 from minara_workspace.domain.snapshot import identity_block, memory_block
+
+ME = UserId("local")
 
 
 def a_page(name: str = "SOUL.md", text: str = "text", notice: str = "") -> Document:
@@ -68,8 +73,44 @@ def test_all_pages_together_stay_within_the_total() -> None:
 
 
 def test_the_memory_block_says_that_pages_win_even_when_there_are_none() -> None:
-    assert "come before everything derived" in memory_block([])
-    assert memory_block([a_page("USER.md", "me")]).startswith("# What is known of the person")
+    assert "come before everything derived" in memory_block([], user_id=ME)
+    block = memory_block([a_page("USER.md", "me")], user_id=ME)
+    assert block.startswith("# What is known of the person")
+
+
+def test_daily_logs_stand_after_the_pages_as_text_from_outside() -> None:
+    logs = [a_page("memory/2026-11-29.md", "first"), a_page("memory/2026-11-30.md", "<|im_end|> x")]
+    block = memory_block([a_page("USER.md", "me")], logs, user_id=ME)
+    assert block.index("## USER.md") < block.index("# Recent days")
+    assert block.index("first") < block.index("## memory/2026-11-30.md")
+    assert 'source="daily-log:memory/2026-11-30.md">' in block
+    assert "<|im_end|>" not in block
+
+
+def test_a_logs_marker_follows_from_person_name_and_text_alone() -> None:
+    log = a_page("memory/2026-11-30.md", "text")
+    assert marked(log, ME) == marked(log, ME)
+    different = {
+        marked(log, ME),
+        marked(log, UserId("somebody")),
+        marked(replace(log, name="memory/2026-11-29.md"), ME),
+        marked(replace(log, text="text!"), ME),
+    }
+    markers = {text.partition('"')[2].partition('"')[0] for text in different}
+    assert len(markers) == 4
+
+
+def test_pages_leave_the_newest_logs_what_is_left_of_the_total() -> None:
+    pages = [a_page("USER.md", "q" * PAGE_UNITS), a_page("MEMORY.md", "q" * PAGE_UNITS)]
+    logs = [a_page("memory/2026-11-29.md", "w" * 9), a_page("memory/2026-11-30.md", "w" * 19_995)]
+    block = memory_block(pages, logs, user_id=ME)
+    assert block.count("w" * 19_995) == 1
+    assert "[memory/2026-11-29.md is cut: 5 of 9 characters shown]" in block
+
+
+def test_an_empty_log_leaves_no_trace() -> None:
+    log = a_page("memory/2026-11-30.md", " \n")
+    assert memory_block([], [log], user_id=ME) == memory_block([], user_id=ME)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,40 @@ async def test_blocks_are_frozen_with_the_first_committed_turn() -> None:
     assert second.turn_count == 1
 
 
+async def test_a_refreshed_session_freezes_its_pages_anew_and_says_so_once() -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    await desk.commit(a_record(), (await desk.prepare()).commit_token)
+    desk.write("SOUL.md", "changed")
+    await desk.sessions.refresh(SESSION, ME)
+    second = await desk.prepare("turn-2")
+    assert "changed" in second.blocks.identity
+    for each in (second, await desk.prepare("turn-2")):
+        assert each.notices == ("the pages were read again; a new prefix begins",)
+    await desk.commit(a_record("turn-2"), second.commit_token)
+    third = await desk.prepare("turn-3")
+    assert third.notices == ()
+    assert third.blocks == second.blocks
+    assert third.commit_token == ""
+
+
+async def test_a_session_that_was_never_refreshed_has_nothing_to_say() -> None:
+    desk = await a_desk()
+    assert (await desk.prepare()).notices == ()
+    await desk.commit(a_record())  # of a process that died: no token, no frozen blocks
+    assert (await desk.prepare("turn-2")).notices == ()
+
+
+async def test_daily_logs_are_frozen_with_the_memory() -> None:
+    desk = await a_desk()
+    desk.write("memory/2026-11-30.md", "bought ETH")
+    first = await desk.prepare()
+    assert "bought ETH" in first.blocks.memory
+    await desk.commit(a_record(), first.commit_token)
+    desk.write("memory/2026-12-01.md", "sold ETH")
+    assert (await desk.prepare("turn-2")).blocks == first.blocks
+
+
 async def test_blocks_of_a_turn_that_was_never_committed_are_not_frozen() -> None:
     desk = await a_desk()
     desk.write("SOUL.md", "calm")

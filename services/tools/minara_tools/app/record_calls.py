@@ -8,7 +8,14 @@ from minara_core.actions import PendingAction
 from minara_core.audit import AuditKind
 from minara_core.clock import Clock
 from minara_core.taxonomy import PermissionTier
-from minara_core.tooling import ToolCall, ToolOutcome, ToolPending, ToolResult, ToolSuccess
+from minara_core.tooling import (
+    ToolCall,
+    ToolOutcome,
+    ToolPending,
+    ToolResult,
+    ToolSuccess,
+    result_uri,
+)
 from minara_tools.app.observing import Tracing
 from minara_tools.app.records import (
     CONFIRMED_BY_MESSAGE,
@@ -51,7 +58,10 @@ class CallRecorder:
         """The result as it is told, once it is durable."""
         whole: str | None = None
         if isinstance(outcome, ToolSuccess):
-            outcome, whole = results.capped(outcome)
+            # Of a single read outside any turn nothing is kept.
+            is_kept = not ledger.is_request
+            uri = result_uri(ledger.turn_id, call.tool_call_id) if is_kept else ""
+            outcome, whole = results.capped(outcome, uri)
         result = results.result(call, outcome)
         if ledger.is_request:
             await self.note(ledger, call, result)

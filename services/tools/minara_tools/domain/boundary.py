@@ -15,11 +15,8 @@ GATE = "boundary"
 
 def marks_turn(entry: ToolEntry) -> bool:
     """Whether running this tool brings text from outside into the turn."""
-    return (
-        entry.untrusted_output
-        and entry.tool_set not in {"read", "turn"}
-        and (not entry.is_fund_moving)
-    )
+    is_own = entry.tool_set in {"read", "turn"} and not entry.may_bring_outside_text
+    return entry.untrusted_output and not is_own and not entry.is_fund_moving
 
 
 def check_boundary(entry: ToolEntry, verdict: Verdict, read_sources: tuple[str, ...]) -> None:

@@ -56,7 +56,8 @@ class ToolEntry:
     None. `untrusted_output` is false only for answers made wholly from our own books. `direction`
     is what a money tool does in the words of a person, or `names` where its arguments say more than
     symbol and amount; without either every call of it is refused.
-    `may_exit` when it can make an order that only reduces exposure.
+    `may_exit` when it can make an order that only reduces exposure. `may_bring_outside_text` when
+    a tool of set `read` may answer with what tools of other sets have read.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ToolEntry:
     direction: Direction | None = None
     names: NamingFunction | None = None
     may_exit: bool = False
+    may_bring_outside_text: bool = False
 
     @property
     def is_fund_moving(self) -> bool:

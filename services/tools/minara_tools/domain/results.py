@@ -57,20 +57,24 @@ def denial(blocked: ToolCallBlockedError) -> ToolDenial:
     )
 
 
-def capped(success: ToolSuccess) -> tuple[ToolSuccess, str | None]:
+def capped(success: ToolSuccess, uri: str = "") -> tuple[ToolSuccess, str | None]:
     """The success within 24 KB, and the whole text when something was cut off.
 
-    What is cut stays valid JSON: a notice, and the beginning of the data as text.
+    What is cut stays valid JSON: a notice, beginning and end of the data as text, and the `uri`
+    where the whole is kept, if it is.
     """
     data = success.data_json
     if len(ok_json(data).encode()) <= MAX_ENVELOPE_BYTES:
         return success, None
-    size = len(data.encode())
-    notice = f"the result was {size} bytes; only its beginning is shown"
+    raw = data.encode()
+    shown = {"is_cut": True, "notice": f"the result was {len(raw)} bytes; its middle is left out"}
+    if uri:
+        shown |= {"whole": uri, "how": "read_result reads the whole in parts"}
     keep = MAX_ENVELOPE_BYTES - _NOTICE_BYTES
     while True:
-        begin = data.encode()[:keep].decode("utf-8", "ignore")
-        cut = dump_json({"is_cut": True, "notice": notice, "beginning": begin})
+        begin = raw[: keep * 3 // 4].decode("utf-8", "ignore")
+        end = raw[-(keep // 4) :].decode("utf-8", "ignore")
+        cut = dump_json(shown | {"beginning": begin, "end": end})
         if len(ok_json(cut).encode()) <= MAX_ENVELOPE_BYTES:
             return ToolSuccess(data_json=cut, is_untrusted=success.is_untrusted), data
         keep = keep * 3 // 4

@@ -2,6 +2,7 @@
 
 from minara_core.clock import Clock
 from minara_tools.app.fund_reads import FundReads
+from minara_tools.app.kept_results import KeptResults
 from minara_tools.app.limit_store import AddressBook, LimitStore
 from minara_tools.app.ports import FileBox, MarketData, Venue
 from minara_tools.app.stores import TradingStates
@@ -19,6 +20,7 @@ from minara_tools.toolsets.read.get_trending import get_trending
 from minara_tools.toolsets.read.minara_account import minara_account
 from minara_tools.toolsets.read.minara_pnl import minara_pnl
 from minara_tools.toolsets.read.minara_total_balance import minara_total_balance
+from minara_tools.toolsets.read.read_result import read_result
 from minara_tools.toolsets.read.search_tokens import search_tokens
 from minara_tools.toolsets.trade.buy_token import buy_token
 from minara_tools.toolsets.trade.cancel_order import cancel_order
@@ -62,13 +64,16 @@ def ledger_tools(
     limits: LimitStore,
     addresses: AddressBook,
     states: TradingStates,
+    kept: KeptResults,
 ) -> tuple[ToolEntry, ...]:
-    """The tools over our own books: what a person did, may do, and whom they know."""
+    """The tools over our own books: what a person did, may do, whom they know, and what tools told
+    them."""
     return (
         get_orders(venue, reads),
         get_fills(reads),
         get_limits(limits),
         get_trading_state(states),
         minara_pnl(reads, market, clock),
+        read_result(kept),
         withdraw_token(venue, market, addresses, clock),
     )

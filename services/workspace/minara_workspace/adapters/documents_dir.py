@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from minara_core.ids import SINGLE_USER, IdSource, UserId
+from minara_workspace.domain.daily_log import DAILY_LOGS, newest
 from minara_workspace.domain.document import (
     BOOTSTRAP_DOCUMENT,
     HEARTBEAT_DOCUMENT,
@@ -54,6 +55,9 @@ class DocumentFolders:
         if stat.S_ISREG(state[0]):
             self._remember(path, state, document)
         return document
+
+    async def daily_logs(self, user_id: UserId) -> tuple[Document, ...]:
+        return await asyncio.to_thread(_read_logs, self._root(user_id))
 
     async def seed(self, user_id: UserId) -> None:
         if user_id not in self._seeded:
@@ -148,6 +152,15 @@ def _read_page(root: Path, name: str) -> Document:
         return Document(name=name, text="", notice=f"[{error}: not read]")
     except OSError:
         return Document(name=name, text="", notice=f"[{name} could not be read]")
+
+
+def _read_logs(root: Path) -> tuple[Document, ...]:
+    try:
+        with os.scandir(_target(root, DAILY_LOGS)) as entries:
+            names = newest(each.name for each in entries if each.is_file(follow_symlinks=False))
+    except OSError:
+        return ()
+    return tuple(_read_page(root, f"{DAILY_LOGS}/{name}") for name in names)
 
 
 def _seed(root: Path) -> None:

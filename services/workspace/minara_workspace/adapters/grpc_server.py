@@ -1,12 +1,15 @@
 """ContextService and SessionService: convert in, call, convert out."""
 
+from collections.abc import Iterable
+
 import grpc.aio
 
+from minara.agent.v1 import message_pb2 as message_pb
 from minara.workspace.v1 import context_service_pb2 as context_pb
 from minara.workspace.v1 import context_service_pb2_grpc as context_grpc
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
-from minara_core.errors import NotAuthenticated
+from minara_core.errors import InvalidRequest, NotAuthenticated
 from minara_core.grant import GrantType
 from minara_core.ids import SessionId, UserId
 from minara_core.messages import Role
@@ -15,13 +18,20 @@ from minara_core.taxonomy import DEFAULT_CEILING_STAGE, PermissionTier
 from minara_runtime import convert_enums as enums
 from minara_runtime.call_context import current_grant
 from minara_runtime.convert import context_from_pb
-from minara_runtime.convert_actions import time_from_pb, time_to_pb
+from minara_runtime.convert_actions import decimal_to_pb, time_from_pb, time_to_pb
 from minara_runtime.convert_events import usage_from_pb, usage_to_pb
 from minara_runtime.grants import message_sha256
 from minara_workspace.app.commit_turn import TurnCommit
 from minara_workspace.app.keep_sessions import SessionKeeper
 from minara_workspace.app.prepare_turn import TurnPreparation
-from minara_workspace.domain.session import CommittedTurn, Session, TurnRecord, TurnState
+from minara_workspace.domain.session import (
+    CommittedTurn,
+    Compaction,
+    CompactionRecord,
+    Session,
+    TurnRecord,
+    TurnState,
+)
 
 _STATE = enums.EnumPair(TurnState, context_pb.TurnState, "TURN_STATE")
 
@@ -41,6 +51,8 @@ class ContextServicer(context_grpc.ContextServiceServicer):
         turn = context_from_pb(request.context)
         material = await self._preparation.prepare(turn.turn_id, turn.session_id, turn.user_id)
         response = context_pb.PrepareTurnResponse(
+            notices=material.notices,
+            spent_today_usd=decimal_to_pb(material.spent_today_usd),
             identity_block=material.blocks.identity,
             memory_block=material.blocks.memory,
             bootstrap_block=material.bootstrap,
@@ -49,7 +61,8 @@ class ContextServicer(context_grpc.ContextServiceServicer):
             turn_count=material.turn_count,
             commit_token=material.commit_token,
         )
-        # A transcript is stored as a message that holds nothing but `history`; joined they merge.
+        # A transcript is stored as a message that holds nothing but `history` and its parts; joined
+        # they merge.
         response.MergeFromString(material.history)
         return response
 
@@ -104,6 +117,14 @@ class SessionServicer(session_grpc.SessionServiceServicer):
             next_page_token=page.next_token,
         )
 
+    async def RefreshSession(
+        self,
+        request: session_pb.RefreshSessionRequest,
+        context: "Context[session_pb.RefreshSessionRequest, session_pb.RefreshSessionResponse]",
+    ) -> session_pb.RefreshSessionResponse:
+        await self._keeper.refresh(SessionId(request.session_id), _caller())
+        return session_pb.RefreshSessionResponse()
+
     async def ListTurns(
         self,
         request: session_pb.ListTurnsRequest,
@@ -148,7 +169,10 @@ def _record(request: context_pb.CommitTurnRequest) -> TurnRecord:
         epoch=turn.session_epoch,
         state=_STATE.from_pb(request.state),
         message=request.message,
-        transcript=context_pb.PrepareTurnResponse(history=request.messages).SerializeToString(),
+        transcript=_wire_form(
+            request.messages,
+            [context_pb.HistoryPart(turn_id=turn.turn_id, message_count=len(request.messages))],
+        ),
         assistant_text="\n".join(
             block.text.text
             for message in request.messages
@@ -171,7 +195,35 @@ def _record(request: context_pb.CommitTurnRequest) -> TurnRecord:
         open_loops=tuple(request.open_loops),
         decided_action_id=request.decided_action_id,
         start_time=time_from_pb(request.start_time),
+        compaction=_compaction(request.compaction) if request.HasField("compaction") else None,
     )
+
+
+def _compaction(message: context_pb.Compaction) -> Compaction:
+    covered = sum(part.message_count for part in message.parts)
+    if covered != len(message.history) or any(part.message_count < 0 for part in message.parts):
+        raise InvalidRequest(
+            "the parts of a compaction cover its history", metadata={"field": "compaction.parts"}
+        )
+    return Compaction(
+        history=_wire_form(message.history, message.parts),
+        through_turn_number=message.through_turn_number,
+        sent_blocks=tuple(message.sent_blocks),
+        records=tuple(
+            CompactionRecord(
+                rung=record.rung,
+                tokens_before=record.tokens_before,
+                tokens_after=record.tokens_after,
+            )
+            for record in message.records
+        ),
+    )
+
+
+def _wire_form(
+    messages: Iterable[message_pb.Message], parts: Iterable[context_pb.HistoryPart]
+) -> bytes:
+    return context_pb.PrepareTurnResponse(history=messages, history_parts=parts).SerializeToString()
 
 
 def _session_to_pb(session: Session) -> session_pb.Session:

@@ -6,25 +6,29 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from minara_core.audit import AuditKind, AuditRecord
 from minara_core.errors import Conflict, NotFound
-from minara_core.events import FinishReason, TokenUsage
-from minara_core.ids import SessionId, TurnId, UserId
+from minara_core.ids import SessionId, UserId
 from minara_core.reasons import ErrorReason
-from minara_core.taxonomy import Origin
 from minara_runtime import audit
 from minara_runtime.database import Database
 from minara_runtime.statements import database_time, insert_if_absent, lock_row
 from minara_workspace.adapters.page_tokens import decode_token, encode_token
-from minara_workspace.adapters.sql_tables import SESSION_BLOCKS, SESSIONS, TURNS
+from minara_workspace.adapters.sql_session_history import compact, history, spent_today
+from minara_workspace.adapters.sql_session_rows import (
+    commit_audit,
+    heartbeat_of,
+    refresh_audit,
+    session_of,
+    turn_of,
+    turn_row,
+)
+from minara_workspace.adapters.sql_tables import REFRESHES, SESSION_BLOCKS, SESSIONS, TURNS
 from minara_workspace.app.ports import Page, Recorded, SessionMaterial
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import (
-    CommittedTurn,
     FrozenBlocks,
     Session,
     TurnRecord,
-    TurnState,
     title_from,
 )
 
@@ -32,11 +36,9 @@ VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 _SESSION = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("session"))
 _BLOCKS = sa.select(SESSION_BLOCKS).where(SESSION_BLOCKS.c.session_id == sa.bindparam("session"))
-_HISTORY = (
-    sa.select(TURNS.c.transcript)
-    .where(TURNS.c.session_id == sa.bindparam("session"))
-    .order_by(TURNS.c.turn_number)
-)
+_FORGET = sa.delete(SESSION_BLOCKS).where(SESSION_BLOCKS.c.session_id == sa.bindparam("session"))
+_REFRESH = sa.select(REFRESHES).where(REFRESHES.c.session_id == sa.bindparam("session"))
+_REFRESHED = sa.delete(REFRESHES).where(REFRESHES.c.session_id == sa.bindparam("session"))
 _TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
 _INSERT_TURN = sa.insert(TURNS)
 _ADVANCE = (
@@ -126,28 +128,30 @@ class SqlSessions:
         def insert(connection: sa.Connection) -> Session:
             if insert_if_absent(connection, SESSIONS, values):
                 return session
-            return _session(_owned(connection, session.session_id, session.user_id))
+            return session_of(_owned(connection, session.session_id, session.user_id))
 
         return await self._database.transaction(insert)
 
     async def get(self, session_id: SessionId, user_id: UserId) -> Session:
-        return _session(await self._database.read(lambda c: _owned(c, session_id, user_id)))
+        return session_of(await self._database.read(lambda c: _owned(c, session_id, user_id)))
 
     async def material(self, session_id: SessionId, user_id: UserId) -> SessionMaterial:
         def read(connection: sa.Connection) -> SessionMaterial:
             row = _owned(connection, session_id, user_id)
             parameters = {"session": session_id}
             blocks = connection.execute(_BLOCKS, parameters).first()
-            transcripts = connection.execute(_HISTORY, parameters).scalars()
+            refresh = None if blocks else connection.execute(_REFRESH, parameters).first()
             return SessionMaterial(
-                session=_session(row),
+                session=session_of(row),
                 blocks=(
                     None
                     if blocks is None
                     else FrozenBlocks(identity=blocks.identity, memory=blocks.memory)
                 ),
-                history=b"".join(bytes(each) for each in transcripts),
+                history=history(connection, session_id),
                 sent_blocks=tuple(json.loads(row.sent_blocks)),
+                spent_today_usd=spent_today(connection, session_id),
+                was_refreshed=refresh is not None,
             )
 
         # However long, the history takes less to read than to parse, which this thread does next.
@@ -160,24 +164,37 @@ class SqlSessions:
             standing = connection.execute(_TURN, {"turn": record.turn_id}).mappings().first()
             if standing is not None:
                 _check_session(standing, record)
-                return Recorded(turn=_turn(standing), is_new=False)
+                return Recorded(turn=turn_of(standing), is_new=False)
             if record.epoch < session.epoch:
                 raise Conflict(
                     "a newer writer owns this session",
                     reason=ErrorReason.EPOCH_STALE,
                     metadata={"epoch": str(record.epoch), "seen": str(session.epoch)},
                 )
-            row = _turn_row(record, session.turn_count + 1) | {
+            row = turn_row(record, session.turn_count + 1) | {
                 "commit_time": database_time(connection)
             }
             connection.execute(_INSERT_TURN, row)
-            connection.execute(_ADVANCE, _advance(record, session, row))
+            sent = _sent_before(connection, record, session, row)
+            connection.execute(_ADVANCE, _advance(record, session, row, sent))
             if blocks is not None:
                 _freeze(connection, record.session_id, blocks)
-            audit.append(connection, [_audit(record, row)])
-            return Recorded(turn=_turn(row), is_new=True)
+            audit.append(connection, [commit_audit(record, row)])
+            return Recorded(turn=turn_of(row), is_new=True)
 
         return await self._database.transaction(write, brief=True)
+
+    async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
+        def forget(connection: sa.Connection) -> None:
+            of_session = {"session": session_id}
+            _check_owner(lock_row(connection, _SESSION, of_session), user_id)
+            if not connection.execute(_FORGET, of_session).rowcount:
+                return
+            now = database_time(connection)
+            insert_if_absent(connection, REFRESHES, {"session_id": session_id, "time": now})
+            audit.append(connection, [refresh_audit(session_id, user_id, now)])
+
+        await self._database.transaction(forget)
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
         place = decode_token(token)
@@ -187,7 +204,7 @@ class SqlSessions:
             statement = _OF_USER
             parameters |= {"before": place.time, "below": place.name}
         rows = await self._database.read(lambda c: c.execute(statement, parameters).all())
-        found = tuple(_session(row) for row in rows[:size])
+        found = tuple(session_of(row) for row in rows[:size])
         more = len(rows) > size
         return Page(
             sessions=found,
@@ -206,7 +223,7 @@ class SqlSessions:
             return list(connection.execute(_TURNS_AFTER, parameters).mappings())
 
         rows = await self._database.read(read)
-        found = tuple(_turn(row) for row in rows[:size])
+        found = tuple(turn_of(row) for row in rows[:size])
         more = len(rows) > size
         return Page(
             turns=found,
@@ -217,12 +234,12 @@ class SqlSessions:
 
     async def latest_heartbeats(self) -> dict[UserId, Heartbeat]:
         rows = await self._database.read(lambda c: c.execute(_LATEST_PER_USER).mappings().all())
-        return {UserId(row["user_id"]): _heartbeat(row) for row in rows}
+        return {UserId(row["user_id"]): heartbeat_of(row) for row in rows}
 
     async def latest_heartbeat(self, user_id: UserId) -> Heartbeat | None:
         parameters = {"person": user_id}
         row = await self._database.read(lambda c: c.execute(_LATEST, parameters).mappings().first())
-        return None if row is None else _heartbeat(row)
+        return None if row is None else heartbeat_of(row)
 
 
 def _owned(connection: sa.Connection, session_id: SessionId, user_id: UserId) -> Any:
@@ -250,10 +267,25 @@ def _freeze(connection: sa.Connection, session_id: SessionId, blocks: FrozenBloc
         SESSION_BLOCKS,
         {"session_id": session_id, "identity": blocks.identity, "memory": blocks.memory},
     )
+    connection.execute(_REFRESHED, {"session": session_id})
 
 
-def _advance(record: TurnRecord, session: Any, row: dict[str, Any]) -> dict[str, Any]:
-    sent = list(dict.fromkeys([*json.loads(session.sent_blocks), *record.sent_blocks]))
+def _sent_before(
+    connection: sa.Connection, record: TurnRecord, session: Any, row: dict[str, Any]
+) -> list[str]:
+    """The blocks in the history before this turn, as its compaction leaves it."""
+    compaction, count = record.compaction, session.turn_count
+    if compaction is not None and compact(
+        connection, record.session_id, compaction, turn_count=count, now=row["commit_time"]
+    ):
+        return list(compaction.sent_blocks)
+    return json.loads(session.sent_blocks)
+
+
+def _advance(
+    record: TurnRecord, session: Any, row: dict[str, Any], sent_before: list[str]
+) -> dict[str, Any]:
+    sent = list(dict.fromkeys([*sent_before, *record.sent_blocks]))
     return {
         "session": record.session_id,
         "new_title": session.title or title_from(record.message),
@@ -264,96 +296,3 @@ def _advance(record: TurnRecord, session: Any, row: dict[str, Any]) -> dict[str,
         "new_epoch": max(record.epoch, session.epoch),
         "sent": json.dumps(sent),
     }
-
-
-def _turn_row(record: TurnRecord, number: int) -> dict[str, Any]:
-    facts = {
-        "skill_ids": record.skill_ids,
-        "scenario_ids": record.scenario_ids,
-        "stage": record.stage,
-        "risk_ceiling": int(record.risk_ceiling),
-        "open_loops": record.open_loops,
-        "decided_action_id": record.decided_action_id,
-        "epoch": record.epoch,
-    }
-    return {
-        "turn_id": record.turn_id,
-        "session_id": record.session_id,
-        "user_id": record.user_id,
-        "turn_number": number,
-        "state": record.state.value,
-        "origin": record.origin.value,
-        "message": record.message,
-        "transcript": record.transcript,
-        "input_tokens": record.usage.input_tokens,
-        "output_tokens": record.usage.output_tokens,
-        "cache_read_tokens": record.usage.cache_read_tokens,
-        "cache_write_tokens": record.usage.cache_write_tokens,
-        "cost_usd": record.usage.cost_usd,
-        "finish_reason": record.finish_reason.value if record.finish_reason else "",
-        "failure_reason": record.failure_reason,
-        "provider": record.provider,
-        "model": record.model,
-        "step_count": record.step_count,
-        "facts": json.dumps(facts),
-        "start_time": record.start_time,
-    }
-
-
-def _audit(record: TurnRecord, row: dict[str, Any]) -> AuditRecord:
-    return AuditRecord(
-        user_id=record.user_id,
-        kind=AuditKind.STATE_CHANGE,
-        time=row["commit_time"],
-        subject="turn_committed",
-        outcome=record.state.value,
-        reason=record.failure_reason,
-        turn_id=record.turn_id,
-        session_id=record.session_id,
-        origin=record.origin.value,
-    )
-
-
-def _session(row: Any) -> Session:
-    finish = row.latest_finish_reason
-    return Session(
-        session_id=SessionId(row.session_id),
-        user_id=UserId(row.user_id),
-        title=row.title,
-        create_time=row.create_time,
-        update_time=row.update_time,
-        turn_count=row.turn_count,
-        latest_turn_id=row.latest_turn_id,
-        latest_finish_reason=FinishReason(finish) if finish else None,
-    )
-
-
-def _turn(row: Any) -> CommittedTurn:
-    finish = row["finish_reason"]
-    return CommittedTurn(
-        turn_id=TurnId(row["turn_id"]),
-        turn_number=row["turn_number"],
-        state=TurnState(row["state"]),
-        origin=Origin(row["origin"]),
-        transcript=bytes(row["transcript"]),
-        usage=TokenUsage(
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            cache_read_tokens=row["cache_read_tokens"],
-            cache_write_tokens=row["cache_write_tokens"],
-            cost_usd=row["cost_usd"],
-        ),
-        finish_reason=FinishReason(finish) if finish else None,
-        start_time=row["start_time"],
-        commit_time=row["commit_time"],
-    )
-
-
-def _heartbeat(row: Any) -> Heartbeat:
-    return Heartbeat(
-        last_seen=row["commit_time"],
-        session_id=row["session_id"],
-        surface=row["origin"],
-        turn_count=row["turn_number"],
-        open_loops=tuple(json.loads(row["facts"])["open_loops"]),
-    )

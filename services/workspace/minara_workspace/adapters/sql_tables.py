@@ -1,4 +1,4 @@
-"""The workspace's tables: sessions, their frozen blocks, their turns."""
+"""The workspace's tables: sessions, their frozen blocks, their turns and compactions."""
 
 import sqlalchemy as sa
 
@@ -53,6 +53,22 @@ TURNS = sa.Table(
     sa.Column("start_time", UtcTime, nullable=False),
     sa.Column("commit_time", UtcTime, nullable=False),
     sa.UniqueConstraint("session_id", "turn_number", name="turns_by_session"),
+)
+# What stands for a session's first turns; the turns themselves stay.
+COMPACTIONS = sa.Table(
+    "session_compactions",
+    _TABLES,
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("through_turn_number", sa.Integer, nullable=False),
+    sa.Column("history", sa.LargeBinary, nullable=False),
+    sa.Column("update_time", UtcTime, nullable=False),
+)
+# Sessions whose frozen blocks were forgotten and not frozen again yet.
+REFRESHES = sa.Table(
+    "session_refreshes",
+    _TABLES,
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("time", UtcTime, nullable=False),
 )
 META = sa.Table(
     "workspace_meta",

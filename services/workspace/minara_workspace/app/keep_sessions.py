@@ -44,6 +44,10 @@ class SessionKeeper:
     async def get(self, session_id: SessionId, user_id: UserId) -> Session:
         return await self._sessions.get(session_id, user_id)
 
+    async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
+        """Let the session's next turn read the person's pages anew. Raises NotFound."""
+        await self._sessions.refresh(session_id, user_id)
+
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
         return await self._sessions.list_sessions(user_id, size=page_size(size), token=token)
 

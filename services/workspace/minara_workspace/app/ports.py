@@ -1,6 +1,7 @@
 """What the workspace needs from the world."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from minara_core.ids import SessionId, UserId
@@ -14,6 +15,11 @@ class Documents(Protocol):
 
     async def read(self, user_id: UserId, name: str) -> Document:
         """The page, empty when there is none."""
+        ...
+
+    async def daily_logs(self, user_id: UserId) -> tuple[Document, ...]:
+        """The newest NEWEST_LOGS daily logs, newest last. Only regular files count: links, pipes,
+        folders and other names are passed over."""
         ...
 
     async def seed(self, user_id: UserId) -> None:
@@ -31,12 +37,16 @@ class Documents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMaterial:
-    """What is stored of a session. `history` is its transcripts, joined, in wire form."""
+    """What is stored of a session. `history` is its transcripts, joined, in wire form: the newest
+    compaction, if there is one, and the turns after it. `spent_today_usd` are the known costs of
+    its turns since midnight UTC. `was_refreshed` until blocks are frozen again."""
 
     session: Session
     blocks: FrozenBlocks | None
     history: bytes
     sent_blocks: tuple[str, ...]
+    spent_today_usd: Decimal = Decimal(0)
+    was_refreshed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +80,14 @@ class Sessions(Protocol):
     async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
         """Everything a turn leaves, in one transaction with its audit record.
 
-        The first commit of a turn stands. Raises Conflict (EPOCH_STALE) for a stale writer.
+        The first commit of a turn stands. Raises Conflict (EPOCH_STALE) for a stale writer,
+        InvalidRequest for a compaction of turns that do not exist. A compaction of fewer turns than
+        the one that stands is not applied.
         """
+        ...
+
+    async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
+        """Forget the frozen blocks, with an audit record; nothing happens when there are none."""
         ...
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page: ...

@@ -1,6 +1,7 @@
 """Everything stored that a prompt needs; writes nothing."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_workspace.app.ports import CommitTokens, Documents, Sessions
@@ -16,6 +17,8 @@ from minara_workspace.domain.document import (
 from minara_workspace.domain.session import FrozenBlocks
 from minara_workspace.domain.snapshot import identity_block, memory_block
 
+REFRESHED_NOTICE = "the pages were read again; a new prefix begins"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMaterial:
@@ -26,6 +29,8 @@ class TurnMaterial:
     sent_blocks: tuple[str, ...]
     turn_count: int
     commit_token: str
+    notices: tuple[str, ...]
+    spent_today_usd: Decimal
 
 
 class TurnPreparation:
@@ -43,7 +48,11 @@ class TurnPreparation:
         if blocks is None:
             blocks = FrozenBlocks(
                 identity=identity_block(await self._pages(user_id, IDENTITY_DOCUMENTS)),
-                memory=memory_block(await self._pages(user_id, MEMORY_DOCUMENTS)),
+                memory=memory_block(
+                    await self._pages(user_id, MEMORY_DOCUMENTS),
+                    await self._documents.daily_logs(user_id),
+                    user_id=user_id,
+                ),
             )
             token = self._tokens.seal(turn_id, blocks)
         bootstrap, heartbeat = await self._pages(user_id, (BOOTSTRAP_DOCUMENT, HEARTBEAT_DOCUMENT))
@@ -55,6 +64,8 @@ class TurnPreparation:
             sent_blocks=stored.sent_blocks,
             turn_count=stored.session.turn_count,
             commit_token=token,
+            notices=(REFRESHED_NOTICE,) if stored.was_refreshed else (),
+            spent_today_usd=stored.spent_today_usd,
         )
 
     async def _pages(self, user_id: UserId, names: tuple[str, ...]) -> list[Document]:

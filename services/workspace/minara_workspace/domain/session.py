@@ -38,6 +38,26 @@ class FrozenBlocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRecord:
+    """What one rung of the ladder did, in estimated input tokens."""
+
+    rung: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What stands from now on before the turns that come after `through_turn_number`, in wire form;
+    `sent_blocks` are those that stand in it whole."""
+
+    history: bytes
+    through_turn_number: int
+    sent_blocks: tuple[str, ...]
+    records: tuple[CompactionRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
     """What a finished turn leaves. `transcript` is its messages in wire form; `assistant_text` the
     text among them."""
@@ -65,6 +85,7 @@ class TurnRecord:
     open_loops: tuple[str, ...]
     decided_action_id: str
     start_time: datetime
+    compaction: Compaction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,13 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from minara.agent.v1 import event_pb2 as minara_dot_agent_dot_v1_dot_event__pb2
 from minara.agent.v1 import message_pb2 as minara_dot_agent_dot_v1_dot_message__pb2
+from minara.type.v1 import decimal_pb2 as minara_dot_type_dot_v1_dot_decimal__pb2
 from minara.type.v1 import permission_pb2 as minara_dot_type_dot_v1_dot_permission__pb2
 from minara.type.v1 import taxonomy_pb2 as minara_dot_type_dot_v1_dot_taxonomy__pb2
 from minara.type.v1 import turn_context_pb2 as minara_dot_type_dot_v1_dot_turn__context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)minara/workspace/v1/context_service.proto\x12\x13minara.workspace.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bminara/agent/v1/event.proto\x1a\x1dminara/agent/v1/message.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\x1a!minara/type/v1/turn_context.proto\"S\n\x12PrepareTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x89\x02\n\x13PrepareTurnResponse\x12\x16\n\x0eidentity_block\x18\x01 \x01(\t\x12\x14\n\x0cmemory_block\x18\x02 \x01(\t\x12\x17\n\x0f\x62ootstrap_block\x18\x03 \x01(\t\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\x11\n\theartbeat\x18\x05 \x01(\t\x12\x1d\n\x15personalization_block\x18\x06 \x01(\t\x12)\n\x07history\x18\x07 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12\x13\n\x0bsent_blocks\x18\x08 \x03(\t\x12\x12\n\nturn_count\x18\t \x01(\x05\x12\x14\n\x0c\x63ommit_token\x18\n \x01(\t\"\xef\x04\n\x11\x43ommitTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12-\n\x05state\x18\x02 \x01(\x0e\x32\x1e.minara.workspace.v1.TurnState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12*\n\x08messages\x18\x04 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12%\n\x05usage\x18\x05 \x01(\x0b\x32\x16.minara.agent.v1.Usage\x12\x34\n\rfinish_reason\x18\x06 \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12\x16\n\x0e\x66\x61ilure_reason\x18\x07 \x01(\t\x12\x10\n\x08provider\x18\x08 \x01(\t\x12\r\n\x05model\x18\t \x01(\t\x12\x12\n\nstep_count\x18\n \x01(\x05\x12\x13\n\x0bsent_blocks\x18\x0b \x03(\t\x12\x14\n\x0c\x63ommit_token\x18\x0c \x01(\t\x12\x11\n\tskill_ids\x18\r \x03(\t\x12\x14\n\x0cscenario_ids\x18\x0e \x03(\t\x12-\n\x05stage\x18\x0f \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x12\n\nopen_loops\x18\x10 \x03(\t\x12.\n\nstart_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11\x64\x65\x63ided_action_id\x18\x12 \x01(\t\x12\x34\n\x0crisk_ceiling\x18\x13 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\"\xe6\x01\n\x12\x43ommitTurnResponse\x12\x13\n\x0bturn_number\x18\x01 \x01(\x05\x12/\n\x0b\x63ommit_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x05state\x18\x03 \x01(\x0e\x32\x1e.minara.workspace.v1.TurnState\x12\x34\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12%\n\x05usage\x18\x05 \x01(\x0b\x32\x16.minara.agent.v1.Usage*r\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TURN_STATE_COMPLETED\x10\x01\x12\x15\n\x11TURN_STATE_FAILED\x10\x02\x12\x18\n\x14TURN_STATE_CANCELLED\x10\x03\x32\xeb\x01\n\x0e\x43ontextService\x12m\n\x0bPrepareTurn\x12\'.minara.workspace.v1.PrepareTurnRequest\x1a(.minara.workspace.v1.PrepareTurnResponse\"\x0b\x90\x02\x01\xaa\xd4\x18\x04\n\x02\x01\x03\x12j\n\nCommitTurn\x12&.minara.workspace.v1.CommitTurnRequest\x1a\'.minara.workspace.v1.CommitTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)minara/workspace/v1/context_service.proto\x12\x13minara.workspace.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bminara/agent/v1/event.proto\x1a\x1dminara/agent/v1/message.proto\x1a\x1cminara/type/v1/decimal.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\x1a!minara/type/v1/turn_context.proto\"S\n\x12PrepareTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0f\n\x07message\x18\x02 \x01(\t\"5\n\x0bHistoryPart\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x15\n\rmessage_count\x18\x02 \x01(\x05\"M\n\x10\x43ompactionRecord\x12\x0c\n\x04rung\x18\x01 \x01(\t\x12\x15\n\rtokens_before\x18\x02 \x01(\x05\x12\x14\n\x0ctokens_after\x18\x03 \x01(\x05\"\xd2\x01\n\nCompaction\x12)\n\x07history\x18\x01 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12/\n\x05parts\x18\x02 \x03(\x0b\x32 .minara.workspace.v1.HistoryPart\x12\x1b\n\x13through_turn_number\x18\x03 \x01(\x05\x12\x13\n\x0bsent_blocks\x18\x04 \x03(\t\x12\x36\n\x07records\x18\x05 \x03(\x0b\x32%.minara.workspace.v1.CompactionRecord\"\xf4\x02\n\x13PrepareTurnResponse\x12\x16\n\x0eidentity_block\x18\x01 \x01(\t\x12\x14\n\x0cmemory_block\x18\x02 \x01(\t\x12\x17\n\x0f\x62ootstrap_block\x18\x03 \x01(\t\x12\x0f\n\x07notices\x18\x04 \x03(\t\x12\x11\n\theartbeat\x18\x05 \x01(\t\x12\x1d\n\x15personalization_block\x18\x06 \x01(\t\x12)\n\x07history\x18\x07 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12\x13\n\x0bsent_blocks\x18\x08 \x03(\t\x12\x12\n\nturn_count\x18\t \x01(\x05\x12\x14\n\x0c\x63ommit_token\x18\n \x01(\t\x12\x37\n\rhistory_parts\x18\x0b \x03(\x0b\x32 .minara.workspace.v1.HistoryPart\x12\x30\n\x0fspent_today_usd\x18\x0c \x01(\x0b\x32\x17.minara.type.v1.Decimal\"\xa4\x05\n\x11\x43ommitTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12-\n\x05state\x18\x02 \x01(\x0e\x32\x1e.minara.workspace.v1.TurnState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12*\n\x08messages\x18\x04 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12%\n\x05usage\x18\x05 \x01(\x0b\x32\x16.minara.agent.v1.Usage\x12\x34\n\rfinish_reason\x18\x06 \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12\x16\n\x0e\x66\x61ilure_reason\x18\x07 \x01(\t\x12\x10\n\x08provider\x18\x08 \x01(\t\x12\r\n\x05model\x18\t \x01(\t\x12\x12\n\nstep_count\x18\n \x01(\x05\x12\x13\n\x0bsent_blocks\x18\x0b \x03(\t\x12\x14\n\x0c\x63ommit_token\x18\x0c \x01(\t\x12\x11\n\tskill_ids\x18\r \x03(\t\x12\x14\n\x0cscenario_ids\x18\x0e \x03(\t\x12-\n\x05stage\x18\x0f \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x12\n\nopen_loops\x18\x10 \x03(\t\x12.\n\nstart_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x11\x64\x65\x63ided_action_id\x18\x12 \x01(\t\x12\x34\n\x0crisk_ceiling\x18\x13 \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\x12\x33\n\ncompaction\x18\x14 \x01(\x0b\x32\x1f.minara.workspace.v1.Compaction\"\xe6\x01\n\x12\x43ommitTurnResponse\x12\x13\n\x0bturn_number\x18\x01 \x01(\x05\x12/\n\x0b\x63ommit_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x05state\x18\x03 \x01(\x0e\x32\x1e.minara.workspace.v1.TurnState\x12\x34\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12%\n\x05usage\x18\x05 \x01(\x0b\x32\x16.minara.agent.v1.Usage*r\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TURN_STATE_COMPLETED\x10\x01\x12\x15\n\x11TURN_STATE_FAILED\x10\x02\x12\x18\n\x14TURN_STATE_CANCELLED\x10\x03\x32\xeb\x01\n\x0e\x43ontextService\x12m\n\x0bPrepareTurn\x12\'.minara.workspace.v1.PrepareTurnRequest\x1a(.minara.workspace.v1.PrepareTurnResponse\"\x0b\x90\x02\x01\xaa\xd4\x18\x04\n\x02\x01\x03\x12j\n\nCommitTurn\x12&.minara.workspace.v1.CommitTurnRequest\x1a\'.minara.workspace.v1.CommitTurnResponse\"\x0b\x90\x02\x02\xaa\xd4\x18\x04\n\x02\x01\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,16 +42,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTEXTSERVICE'].methods_by_name['PrepareTurn']._serialized_options = b'\220\002\001\252\324\030\004\n\002\001\003'
   _globals['_CONTEXTSERVICE'].methods_by_name['CommitTurn']._loaded_options = None
   _globals['_CONTEXTSERVICE'].methods_by_name['CommitTurn']._serialized_options = b'\220\002\002\252\324\030\004\n\002\001\003'
-  _globals['_TURNSTATE']._serialized_start=1470
-  _globals['_TURNSTATE']._serialized_end=1584
-  _globals['_PREPARETURNREQUEST']._serialized_start=258
-  _globals['_PREPARETURNREQUEST']._serialized_end=341
-  _globals['_PREPARETURNRESPONSE']._serialized_start=344
-  _globals['_PREPARETURNRESPONSE']._serialized_end=609
-  _globals['_COMMITTURNREQUEST']._serialized_start=612
-  _globals['_COMMITTURNREQUEST']._serialized_end=1235
-  _globals['_COMMITTURNRESPONSE']._serialized_start=1238
-  _globals['_COMMITTURNRESPONSE']._serialized_end=1468
-  _globals['_CONTEXTSERVICE']._serialized_start=1587
-  _globals['_CONTEXTSERVICE']._serialized_end=1822
+  _globals['_TURNSTATE']._serialized_start=2007
+  _globals['_TURNSTATE']._serialized_end=2121
+  _globals['_PREPARETURNREQUEST']._serialized_start=288
+  _globals['_PREPARETURNREQUEST']._serialized_end=371
+  _globals['_HISTORYPART']._serialized_start=373
+  _globals['_HISTORYPART']._serialized_end=426
+  _globals['_COMPACTIONRECORD']._serialized_start=428
+  _globals['_COMPACTIONRECORD']._serialized_end=505
+  _globals['_COMPACTION']._serialized_start=508
+  _globals['_COMPACTION']._serialized_end=718
+  _globals['_PREPARETURNRESPONSE']._serialized_start=721
+  _globals['_PREPARETURNRESPONSE']._serialized_end=1093
+  _globals['_COMMITTURNREQUEST']._serialized_start=1096
+  _globals['_COMMITTURNREQUEST']._serialized_end=1772
+  _globals['_COMMITTURNRESPONSE']._serialized_start=1775
+  _globals['_COMMITTURNRESPONSE']._serialized_end=2005
+  _globals['_CONTEXTSERVICE']._serialized_start=2124
+  _globals['_CONTEXTSERVICE']._serialized_end=2359
 # @@protoc_insertion_point(module_scope)

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from minara.agent.v1 import event_pb2 as _event_pb2
 from minara.agent.v1 import message_pb2 as _message_pb2
+from minara.type.v1 import decimal_pb2 as _decimal_pb2
 from minara.type.v1 import permission_pb2 as _permission_pb2
 from minara.type.v1 import taxonomy_pb2 as _taxonomy_pb2
 from minara.type.v1 import turn_context_pb2 as _turn_context_pb2
@@ -82,6 +83,110 @@ class PrepareTurnRequest(_message.Message):
 Global___PrepareTurnRequest: _TypeAlias = PrepareTurnRequest  # noqa: Y015
 
 @_typing.final
+class HistoryPart(_message.Message):
+    """Which messages of a history are of one turn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """The turn; empty for a message of the compaction itself, such as its boundary note."""
+    message_count: _builtins.int
+    """How many messages in a row."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        message_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_count", b"message_count", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HistoryPart: _TypeAlias = HistoryPart  # noqa: Y015
+
+@_typing.final
+class CompactionRecord(_message.Message):
+    """What one rung of the compaction ladder did."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNG_FIELD_NUMBER: _builtins.int
+    TOKENS_BEFORE_FIELD_NUMBER: _builtins.int
+    TOKENS_AFTER_FIELD_NUMBER: _builtins.int
+    rung: _builtins.str
+    """Name of the rung."""
+    tokens_before: _builtins.int
+    """Estimated input tokens before it."""
+    tokens_after: _builtins.int
+    """And after it."""
+    def __init__(
+        self,
+        *,
+        rung: _builtins.str = ...,
+        tokens_before: _builtins.int = ...,
+        tokens_after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rung", b"rung", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompactionRecord: _TypeAlias = CompactionRecord  # noqa: Y015
+
+@_typing.final
+class Compaction(_message.Message):
+    """A history made to fit: from now on this is what stands before the turns that come after
+    `through_turn_number`. The turns themselves stay as they are for ListTurns.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HISTORY_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    THROUGH_TURN_NUMBER_FIELD_NUMBER: _builtins.int
+    SENT_BLOCKS_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    through_turn_number: _builtins.int
+    """Turns of the session that it stands for: `turn_count` of PrepareTurn."""
+    @_builtins.property
+    def history(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]:
+        """All that is kept, oldest first."""
+
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryPart]:
+        """Its turns in order; together they cover `history`."""
+
+    @_builtins.property
+    def sent_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Blocks that stand in `history` whole, as "name@hash"."""
+
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactionRecord]:
+        """What was done, rung by rung."""
+
+    def __init__(
+        self,
+        *,
+        history: _abc.Iterable[_message_pb2.Message] | None = ...,
+        parts: _abc.Iterable[Global___HistoryPart] | None = ...,
+        through_turn_number: _builtins.int = ...,
+        sent_blocks: _abc.Iterable[_builtins.str] | None = ...,
+        records: _abc.Iterable[Global___CompactionRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "parts", b"parts", "records", b"records", "sent_blocks", b"sent_blocks", "through_turn_number", b"through_turn_number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Compaction: _TypeAlias = Compaction  # noqa: Y015
+
+@_typing.final
 class PrepareTurnResponse(_message.Message):
     """Response of PrepareTurn."""
 
@@ -97,6 +202,8 @@ class PrepareTurnResponse(_message.Message):
     SENT_BLOCKS_FIELD_NUMBER: _builtins.int
     TURN_COUNT_FIELD_NUMBER: _builtins.int
     COMMIT_TOKEN_FIELD_NUMBER: _builtins.int
+    HISTORY_PARTS_FIELD_NUMBER: _builtins.int
+    SPENT_TODAY_USD_FIELD_NUMBER: _builtins.int
     identity_block: _builtins.str
     """Block 1, finished bytes, frozen per session."""
     memory_block: _builtins.str
@@ -117,11 +224,21 @@ class PrepareTurnResponse(_message.Message):
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]:
-        """The transcript, oldest first, exactly as it was sent."""
+        """The transcript, oldest first, exactly as it was sent; cut as the newest compaction says."""
 
     @_builtins.property
     def sent_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Blocks that stand in the history, as "name@hash"."""
+
+    @_builtins.property
+    def history_parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryPart]:
+        """The turns of `history` in order. Messages before those that they cover are of older turns."""
+
+    @_builtins.property
+    def spent_today_usd(self) -> _decimal_pb2.Decimal:
+        """US dollars that the session's turns have cost since midnight UTC by the database's clock;
+        costs that are not known do not count.
+        """
 
     def __init__(
         self,
@@ -136,10 +253,12 @@ class PrepareTurnResponse(_message.Message):
         sent_blocks: _abc.Iterable[_builtins.str] | None = ...,
         turn_count: _builtins.int = ...,
         commit_token: _builtins.str = ...,
+        history_parts: _abc.Iterable[Global___HistoryPart] | None = ...,
+        spent_today_usd: _decimal_pb2.Decimal | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spent_today_usd", b"spent_today_usd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bootstrap_block", b"bootstrap_block", "commit_token", b"commit_token", "heartbeat", b"heartbeat", "history", b"history", "identity_block", b"identity_block", "memory_block", b"memory_block", "notices", b"notices", "personalization_block", b"personalization_block", "sent_blocks", b"sent_blocks", "turn_count", b"turn_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bootstrap_block", b"bootstrap_block", "commit_token", b"commit_token", "heartbeat", b"heartbeat", "history", b"history", "history_parts", b"history_parts", "identity_block", b"identity_block", "memory_block", b"memory_block", "notices", b"notices", "personalization_block", b"personalization_block", "sent_blocks", b"sent_blocks", "spent_today_usd", b"spent_today_usd", "turn_count", b"turn_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -170,6 +289,7 @@ class CommitTurnRequest(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     DECIDED_ACTION_ID_FIELD_NUMBER: _builtins.int
     RISK_CEILING_FIELD_NUMBER: _builtins.int
+    COMPACTION_FIELD_NUMBER: _builtins.int
     state: Global___TurnState.ValueType
     """How it ended."""
     message: _builtins.str
@@ -224,6 +344,12 @@ class CommitTurnRequest(_message.Message):
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
 
+    @_builtins.property
+    def compaction(self) -> Global___Compaction:
+        """Set when the turn replaced the history before it; kept also when the turn failed. One that
+        covers fewer turns than what stands is not applied.
+        """
+
     def __init__(
         self,
         *,
@@ -246,10 +372,11 @@ class CommitTurnRequest(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         decided_action_id: _builtins.str = ...,
         risk_ceiling: _permission_pb2.PermissionTier.ValueType = ...,
+        compaction: Global___Compaction | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["compaction", b"compaction", "context", b"context", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_token", b"commit_token", "context", b"context", "decided_action_id", b"decided_action_id", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "message", b"message", "messages", b"messages", "model", b"model", "open_loops", b"open_loops", "provider", b"provider", "risk_ceiling", b"risk_ceiling", "scenario_ids", b"scenario_ids", "sent_blocks", b"sent_blocks", "skill_ids", b"skill_ids", "stage", b"stage", "start_time", b"start_time", "state", b"state", "step_count", b"step_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_token", b"commit_token", "compaction", b"compaction", "context", b"context", "decided_action_id", b"decided_action_id", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "message", b"message", "messages", b"messages", "model", b"model", "open_loops", b"open_loops", "provider", b"provider", "risk_ceiling", b"risk_ceiling", "scenario_ids", b"scenario_ids", "sent_blocks", b"sent_blocks", "skill_ids", b"skill_ids", "stage", b"stage", "start_time", b"start_time", "state", b"state", "step_count", b"step_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,7 +64,8 @@ class ContextServiceServicer:
         """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
-        Default deadline 5 s.
+        INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
+        exist. Default deadline 5 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

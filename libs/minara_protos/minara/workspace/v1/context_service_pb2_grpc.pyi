@@ -42,7 +42,8 @@ class ContextServiceStub:
     """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
-    Default deadline 5 s.
+    INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
+    exist. Default deadline 5 s.
     """
 
 @_typing.type_check_only
@@ -59,7 +60,8 @@ class ContextServiceAsyncStub(ContextServiceStub):
     """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
-    Default deadline 5 s.
+    INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
+    exist. Default deadline 5 s.
     """
 
 class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -85,7 +87,8 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
-        Default deadline 5 s.
+        INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
+        exist. Default deadline 5 s.
         """
 
 def add_ContextServiceServicer_to_server(servicer: ContextServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -50,6 +50,11 @@ class SessionServiceStub:
                 request_serializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsRequest.SerializeToString,
                 response_deserializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsResponse.FromString,
                 _registered_method=True)
+        self.RefreshSession = channel.unary_unary(
+                '/minara.workspace.v1.SessionService/RefreshSession',
+                request_serializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionRequest.SerializeToString,
+                response_deserializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionResponse.FromString,
+                _registered_method=True)
         self.ListTurns = channel.unary_unary(
                 '/minara.workspace.v1.SessionService/ListTurns',
                 request_serializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.ListTurnsRequest.SerializeToString,
@@ -82,6 +87,14 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RefreshSession(self, request, context):
+        """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
+        once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTurns(self, request, context):
         """A session's turns, oldest first. NOT_FOUND as GetSession.
         """
@@ -106,6 +119,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ListSessions,
                     request_deserializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsRequest.FromString,
                     response_serializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsResponse.SerializeToString,
+            ),
+            'RefreshSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RefreshSession,
+                    request_deserializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionRequest.FromString,
+                    response_serializer=minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionResponse.SerializeToString,
             ),
             'ListTurns': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTurns,
@@ -195,6 +213,33 @@ class SessionService:
             '/minara.workspace.v1.SessionService/ListSessions',
             minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsRequest.SerializeToString,
             minara_dot_workspace_dot_v1_dot_session__service__pb2.ListSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RefreshSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.workspace.v1.SessionService/RefreshSession',
+            minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionRequest.SerializeToString,
+            minara_dot_workspace_dot_v1_dot_session__service__pb2.RefreshSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

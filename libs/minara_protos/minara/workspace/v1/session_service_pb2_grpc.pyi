@@ -39,6 +39,10 @@ class SessionServiceStub:
     """One session. NOT_FOUND, SESSION_NOT_FOUND when unknown or foreign."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]
     """The user's sessions, most recently used first."""
+    RefreshSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.RefreshSessionRequest, _session_service_pb2.RefreshSessionResponse]
+    """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
+    once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+    """
     ListTurns: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListTurnsRequest, _session_service_pb2.ListTurnsResponse]
     """A session's turns, oldest first. NOT_FOUND as GetSession."""
 
@@ -53,6 +57,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """One session. NOT_FOUND, SESSION_NOT_FOUND when unknown or foreign."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
     """The user's sessions, most recently used first."""
+    RefreshSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.RefreshSessionRequest, _session_service_pb2.RefreshSessionResponse]  # type: ignore[assignment]
+    """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
+    once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+    """
     ListTurns: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListTurnsRequest, _session_service_pb2.ListTurnsResponse]  # type: ignore[assignment]
     """A session's turns, oldest first. NOT_FOUND as GetSession."""
 
@@ -82,6 +90,16 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListSessionsResponse, _abc.Awaitable[_session_service_pb2.ListSessionsResponse]]:
         """The user's sessions, most recently used first."""
+
+    @_abc_1.abstractmethod
+    def RefreshSession(
+        self,
+        request: _session_service_pb2.RefreshSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.RefreshSessionResponse, _abc.Awaitable[_session_service_pb2.RefreshSessionResponse]]:
+        """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
+        once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+        """
 
     @_abc_1.abstractmethod
     def ListTurns(
