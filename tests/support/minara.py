@@ -43,13 +43,18 @@ URL = "http://localhost"
 
 
 def settings_for(
-    data_dir: Path, *, balances: Mapping[str, str] | None = None, **gateway: Any
+    data_dir: Path,
+    *,
+    balances: Mapping[str, str] | None = None,
+    orchestrator: Mapping[str, Any] | None = None,
+    **gateway: Any,
 ) -> EmbeddedSettings:
-    """Settings that touch nothing but `data_dir`; with `balances` a paper account starts."""
+    """Settings that touch nothing but `data_dir`; with `balances` a paper account starts, with
+    `orchestrator` that service has settings of its own."""
     tools: dict[str, Any] = {"paper_balances": balances} if balances else {}
     return EmbeddedSettings(
         gateway=GatewaySettings(data_dir=data_dir, **gateway),
-        orchestrator=OrchestratorSettings(data_dir=data_dir),
+        orchestrator=OrchestratorSettings(data_dir=data_dir, **(orchestrator or {})),
         skills=SkillsSettings(data_dir=data_dir),
         tools=ToolsSettings(data_dir=data_dir, **tools),
         workspace=WorkspaceSettings(data_dir=data_dir, workspace_dir=data_dir / "pages"),
@@ -282,11 +287,12 @@ async def a_minara(
     model: ChatModel | None = None,
     clock: Clock | None = None,
     balances: Mapping[str, str] | None = None,
+    orchestrator: Mapping[str, Any] | None = None,
     **gateway: Any,
 ) -> AsyncGenerator[EmbeddedMinara]:
-    """Start one in `data_dir`. Without `model` the offline one answers; without `clock` the time is
-    the world's."""
-    settings = settings_for(data_dir, balances=balances, **gateway)
+    """Start one in `data_dir`. Without `model` the settings of the orchestrator say who answers, by
+    default the offline model; without `clock` the time is the world's."""
+    settings = settings_for(data_dir, balances=balances, orchestrator=orchestrator, **gateway)
     installation = Embedded(settings, model=model, clock=clock)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(installation.stop)

@@ -121,8 +121,11 @@ class TurnResumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextReset:
-    since_sequence: int
+    """The text since `since_sequence` is void. The outbox sets the sequence: where the attempt that
+    broke began to speak."""
+
     reason: str
+    since_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,13 @@ def _events(request: ModelRequest) -> Iterator[ModelEvent]:
 
 
 class OfflineModel:
-    """Answers the newest user message of a request; equal requests get equal answers."""
+    """Answers the newest user message of a request; equal requests get equal answers.
+
+    `is_degraded`: it stands in for language models that cannot be reached.
+    """
+
+    def __init__(self, *, is_degraded: bool = False) -> None:
+        self._is_degraded = is_degraded
 
     @property
     def provider(self) -> str:

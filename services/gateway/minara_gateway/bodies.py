@@ -56,6 +56,12 @@ class SessionBody(Body):
     title: Annotated[_Text, Field(max_length=200)] = ""
 
 
+class ModelBody(Body):
+    """`PUT /v1/models/chosen`: `provider` or `provider:name`; empty forgets the choice."""
+
+    model: Annotated[str, Field(max_length=200, pattern=r"^[!-~]*$")] = ""
+
+
 class HaltBody(Body):
     """`cancel_protection` also cancels the orders that protect a position, `close_positions` also
     makes a preview of the sale of each."""

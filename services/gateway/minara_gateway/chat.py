@@ -186,7 +186,7 @@ def _was_cut(filling: asyncio.Task[None]) -> bool:
 
 async def reply_of(turn: RunningTurn) -> dict[str, Any]:
     """The JSON reply of a turn that ran to its end. Raises the turn's own failure."""
-    text: list[str] = []
+    text: dict[int, str] = {}
     calls: list[dict[str, Any]] = []
     actions: list[dict[str, Any]] = []
     receipts: list[str] = []
@@ -194,9 +194,10 @@ async def reply_of(turn: RunningTurn) -> dict[str, Any]:
     async for event in turn.events:
         match event.WhichOneof("event"):
             case "text_delta":
-                text.append(event.text_delta.text)
+                text[event.sequence] = event.text_delta.text
             case "text_reset":
-                text.clear()
+                since = event.text_reset.since_sequence
+                text = {place: said for place, said in text.items() if place <= since}
             case "tool_call_finished":
                 calls.append(as_json(event.tool_call_finished.result))
             case "approval_requested":
@@ -208,7 +209,7 @@ async def reply_of(turn: RunningTurn) -> dict[str, Any]:
                 receipts.append(event.action_decided.rendered_receipt)
             case "turn_completed":
                 completed = event.turn_completed
-                parts = [*receipts, "".join(text)] if receipts else ["".join(text)]
+                parts = [*receipts, "".join(text.values())]
                 reply = "\n\n".join(part for part in parts if part)
                 previews = "\n\n".join(action["rendered_preview"] for action in actions)
                 return {

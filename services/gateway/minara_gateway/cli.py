@@ -20,6 +20,7 @@ from minara_gateway import (
     cli_keys,
     cli_ledger,
     cli_limits,
+    cli_models,
     cli_moves,
     cli_services,
     cli_tokens,
@@ -46,6 +47,7 @@ app.add_typer(cli_dev.app, name="dev")
 app.add_typer(cli_keys.app, name="keys")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_services.local_app, name="local")
+app.add_typer(cli_models.app, name="model")
 app.add_typer(cli_tokens.app, name="token")
 app.command()(cli_services.health)
 app.command()(cli_services.service)

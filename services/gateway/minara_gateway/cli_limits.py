@@ -1,6 +1,5 @@
 """`minara limits`, `minara addresses`, `minara setup`: what a person allows themselves."""
 
-import json
 import sys
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -9,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
+from minara_gateway.cli_talk import call, tell
 from minara_gateway.embedded import EmbeddedSettings
-from minara_gateway.engine import attach
 from minara_gateway.limits_view import (
     TITLES,
     describe_addresses,
@@ -18,7 +17,6 @@ from minara_gateway.limits_view import (
     describe_tools,
     read_changes,
 )
-from minara_gateway.repl import plain
 
 limits_app = typer.Typer(help="Your limits: what one move and one day may take at most.")
 addresses_app = typer.Typer(help="The recipients you know.")
@@ -43,8 +41,8 @@ def limits_command(context: typer.Context, as_json: JsonFlag = False) -> None:
 @limits_app.command("show")
 def show_limits(as_json: JsonFlag = False) -> None:
     """Show your limits and the raises that wait."""
-    answer = run(_call(settings_or_end(), "GET", "/v1/limits"))
-    _print(answer, describe_limits(answer["limits"]), as_json=as_json)
+    answer = run(call(settings_or_end(), "GET", "/v1/limits"))
+    tell(answer, describe_limits(answer["limits"]), as_json=as_json)
 
 
 @limits_app.command("set")
@@ -54,7 +52,7 @@ def set_limits(
 ) -> None:
     """Set limits: lower ones hold at once, higher ones an hour later."""
     answer = run(_update(settings_or_end(), words=changes))
-    _print(answer, describe_limits(answer["limits"]), as_json=as_json)
+    tell(answer, describe_limits(answer["limits"]), as_json=as_json)
 
 
 @addresses_app.callback(invoke_without_command=True)
@@ -67,8 +65,8 @@ def addresses_command(context: typer.Context, as_json: JsonFlag = False) -> None
 @addresses_app.command("list")
 def list_addresses(as_json: JsonFlag = False) -> None:
     """List your recipients."""
-    answer = run(_call(settings_or_end(), "GET", "/v1/addresses?page_size=500"))
-    _print(answer, describe_addresses(answer["addresses"]), as_json=as_json)
+    answer = run(call(settings_or_end(), "GET", "/v1/addresses?page_size=500"))
+    tell(answer, describe_addresses(answer["addresses"]), as_json=as_json)
 
 
 @addresses_app.command("add")
@@ -81,8 +79,8 @@ def add_address(
 ) -> None:
     """Enter a recipient; usable 24 hours later."""
     body = {"name": name, "chain": chain, "address": address, "memo": memo}
-    answer = run(_call(settings_or_end(), "POST", "/v1/addresses", body))
-    _print(answer, describe_addresses([answer["address"]]), as_json=as_json)
+    answer = run(call(settings_or_end(), "POST", "/v1/addresses", body))
+    tell(answer, describe_addresses([answer["address"]]), as_json=as_json)
 
 
 @addresses_app.command("remove")
@@ -91,15 +89,15 @@ def remove_address(
     as_json: JsonFlag = False,
 ) -> None:
     """Take a recipient out."""
-    answer = run(_call(settings_or_end(), "DELETE", f"/v1/addresses/{address_id}", {}))
-    _print(answer, ["removed"], as_json=as_json)
+    answer = run(call(settings_or_end(), "DELETE", f"/v1/addresses/{address_id}", {}))
+    tell(answer, ["removed"], as_json=as_json)
 
 
 @tools_app.command("list")
 def list_tools(as_json: JsonFlag = False) -> None:
     """List every tool by set, with its tier and what it lacks to work here."""
-    answer = run(_call(settings_or_end(), "GET", "/v1/tools"))
-    _print(answer, describe_tools(answer["tool_sets"]), as_json=as_json)
+    answer = run(call(settings_or_end(), "GET", "/v1/tools"))
+    tell(answer, describe_tools(answer["tool_sets"]), as_json=as_json)
 
 
 def setup(
@@ -123,12 +121,12 @@ def setup(
         answer = _asked(settings)
     else:
         raise ended("say --limits small or --limits standard, or answer on a terminal", code=2)
-    _print(answer, describe_limits(answer["limits"]), as_json=as_json)
+    tell(answer, describe_limits(answer["limits"]), as_json=as_json)
 
 
 def _asked(settings: EmbeddedSettings) -> dict[str, Any]:
     """Asked once: whoever chose before changes single limits."""
-    current = run(_call(settings, "GET", "/v1/limits"))
+    current = run(call(settings, "GET", "/v1/limits"))
     if current["limits"]["is_chosen"]:
         typer.echo("you chose before; `minara limits set NAME=VALUE` changes one")
         return current
@@ -156,19 +154,4 @@ async def _update(
     settings: EmbeddedSettings, *, words: Iterable[str], preset: str = ""
 ) -> dict[str, Any]:
     body = {"preset": preset, "values": read_changes(words)}
-    return await _call(settings, "PATCH", "/v1/limits", body)
-
-
-async def _call(
-    settings: EmbeddedSettings, method: str, path: str, body: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    async with attach(settings) as attached:
-        return await attached.client.call(method, path, body)
-
-
-def _print(answer: dict[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(answer, ensure_ascii=False))
-    else:
-        for line in lines:
-            typer.echo(plain(line))
+    return await call(settings, "PATCH", "/v1/limits", body)

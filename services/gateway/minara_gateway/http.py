@@ -18,6 +18,7 @@ from minara_gateway import (
     audit,
     chat,
     limits,
+    models,
     orders,
     readiness,
     sessions,
@@ -62,7 +63,18 @@ def make_app(
     app.state.readiness = is_ready
     app.state.leaving = leaving
     app.state.background = set[asyncio.Task[None]]()
-    for part in (chat, approvals, sessions, trading, audit, limits, orders, tools, readiness):
+    for part in (
+        chat,
+        approvals,
+        sessions,
+        trading,
+        audit,
+        limits,
+        models,
+        orders,
+        tools,
+        readiness,
+    ):
         app.include_router(part.router)
     app.add_api_route("/healthz", _healthz, methods=["GET"])
     app.add_api_route("/", _welcome, methods=["GET"])

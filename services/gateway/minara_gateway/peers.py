@@ -7,6 +7,7 @@ import grpc.aio
 
 from minara.audit.v1 import audit_service_pb2_grpc as audit_grpc
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara.orchestrator.v1 import model_service_pb2_grpc as model_grpc
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
 from minara.tools.v1 import limit_service_pb2_grpc as limit_grpc
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
@@ -26,6 +27,8 @@ REQUEST_GRANT_REUSE_SECONDS = 40.0
 
 CONFIRM_SECONDS = 30.0
 READ_SECONDS = 5.0
+PROBE_SECONDS = 30.0
+"""A model provider is asked meanwhile."""
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -42,6 +45,7 @@ class Peers:
 
     def __init__(self, channels: Channels) -> None:
         self.agent = agent_grpc.AgentServiceStub(channels.orchestrator)
+        self.models = model_grpc.ModelServiceStub(channels.orchestrator)
         self.sessions = session_grpc.SessionServiceStub(channels.workspace)
         self.tools = tools_grpc.ToolServiceStub(channels.tools)
         self.approvals = approval_grpc.ApprovalServiceStub(channels.tools)

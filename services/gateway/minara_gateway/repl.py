@@ -13,6 +13,7 @@ from rich.markup import escape
 from minara_core.errors import MinaraError
 from minara_gateway.client import GatewayClient, StreamedEvent
 from minara_gateway.limits_view import describe_addresses, describe_limits, read_changes
+from minara_gateway.models_view import describe_choice, describe_models
 from minara_gateway.orders_view import describe_answer, describe_halt, describe_orders
 
 RESUME_SECONDS = 60.0
@@ -29,6 +30,8 @@ Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portf
 /state          the trading state          /trace [TURN]   a turn as a tree
 /sessions       your sessions              /audit          what was recorded
 /limits         your limits; /limits max_move_usd=800 sets one
+/model          who answers; /model openai:gpt-6-sol chooses, /model none forgets
+/refresh        read your pages again from the next message on
 /quit, Ctrl-D   leave"""
 
 
@@ -147,6 +150,15 @@ class Repl:
     def _on_text_reset(self, fields: dict[str, Any]) -> None:
         self._end_text()
         self._console.print("(the text above is void; a new attempt follows)", style="yellow")
+
+    def _on_model_switched(self, fields: dict[str, Any]) -> None:
+        self._end_text()
+        told = f"({fields['from_model']}: {fields['reason']}; {fields['to_model']} goes on)"
+        self._console.print(plain(told), style="yellow", markup=False)
+
+    def _on_context_compacted(self, fields: dict[str, Any]) -> None:
+        told = f"({fields['rung']}: {fields['tokens_before']} to {fields['tokens_after']} tokens)"
+        self._console.print(plain(told), style="dim", markup=False)
 
     def _on_tool_call_started(self, fields: dict[str, Any]) -> None:
         self._end_text()
@@ -315,6 +327,21 @@ class Repl:
         else:
             answer = await self._client.call("GET", "/v1/limits")
         self._show_lines(describe_limits(answer["limits"]))
+
+    async def _do_model(self, words: str) -> None:
+        if not words:
+            self._show_lines(describe_models(await self._client.call("GET", "/v1/models")))
+            return
+        body = {"model": "" if words.lower() == "none" else words}
+        answer = await self._client.call("PUT", "/v1/models/chosen", body)
+        self._show_lines([describe_choice(answer)])
+
+    async def _do_refresh(self, _: str) -> None:
+        if not self._shown.session_id:
+            self._console.print("no session yet: your pages are read when it begins", style="dim")
+            return
+        await self._client.call("POST", f"/v1/sessions/{self._shown.session_id}:refresh", {})
+        self._console.print("your pages are read again with the next message", style="dim")
 
     async def _do_trace(self, turn_id: str) -> None:
         self._print_trace(turn_id or self._shown.turn_id)

@@ -84,3 +84,15 @@ async def list_turns(
         timeout=READ_SECONDS,
     )
     return as_json(response)
+
+
+@router.post("/{session_id}:refresh")
+async def refresh(request: Request, session_id: str, caller: Chatter) -> dict[str, Any]:
+    """Read the person's pages again from the session's next turn on, which begins a new prefix."""
+    peers, grants = _peers(request)
+    response = await peers.sessions.RefreshSession(
+        session_pb.RefreshSessionRequest(session_id=session_id),
+        metadata=grants.request(caller),
+        timeout=READ_SECONDS,
+    )
+    return as_json(response)

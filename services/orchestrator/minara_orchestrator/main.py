@@ -1,27 +1,38 @@
 """Composition root of the orchestrator: settings to objects to a Service."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc.aio
 
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara.orchestrator.v1 import model_service_pb2_grpc as model_grpc
 from minara.skills.v1 import skill_service_pb2 as skills_pb
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.workspace.v1 import context_service_pb2 as context_pb
 from minara_core.clock import Clock
+from minara_core.errors import InvalidRequest
 from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import IdSource
+from minara_llm.failover import Breakers
 from minara_llm.model import ChatModel
-from minara_llm.selection import ProviderSettings, choose
+from minara_llm.offline import OFFLINE_PROVIDER
+from minara_llm.prices import facts_of
+from minara_llm.selection import ModelRole, ModelSelection
 from minara_orchestrator.adapters.bug_reports import BugReports
 from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
+from minara_orchestrator.adapters.grpc_server_models import ModelServicer
 from minara_orchestrator.adapters.observed_turns import ObservedLoop
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.skills_client import SkillsClient
+from minara_orchestrator.adapters.sql_model_preferences import SqlModelPreferences
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
 from minara_orchestrator.adapters.tools_client import LIST_TOOLS_METHOD, ToolsClient
 from minara_orchestrator.adapters.traced_model import TracedModel
 from minara_orchestrator.adapters.workspace_client import WorkspaceClient
+from minara_orchestrator.app.ask_model import ModelAsker
+from minara_orchestrator.app.choose_model import ModelChooser
+from minara_orchestrator.app.fit_prompt import PromptFitter
 from minara_orchestrator.app.local_tools import LocalTools
 from minara_orchestrator.app.open_turn import TurnOpening
 from minara_orchestrator.app.render_prompt import PromptRenderer
@@ -29,7 +40,7 @@ from minara_orchestrator.app.run_step import StepRunner
 from minara_orchestrator.app.run_tools import ToolRunner
 from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.app.turn_hub import TurnHub
-from minara_orchestrator.domain.turn import Limits
+from minara_orchestrator.domain.estimate import TokenEstimator
 from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime.data_folder import DataFolder
 from minara_runtime.database import Database
@@ -38,6 +49,7 @@ from minara_runtime.grants import GrantSigner
 from minara_runtime.hosting import run_service
 from minara_runtime.process_lease import ProcessLease
 from minara_runtime.service import Job, Service, Servicer
+from minara_runtime.settings import SettingsError
 from minara_runtime.telemetry import Telemetry
 
 
@@ -48,38 +60,30 @@ class Peers:
     tools: grpc.aio.Channel
 
 
-@dataclass(frozen=True, slots=True)
-class OneModel:
-    """Implements Models with one model for every turn."""
-
-    model: ChatModel
-
-    def main(self) -> ChatModel:
-        return self.model
-
-
-def choose_model(settings: OrchestratorSettings) -> ChatModel:
-    """What `MINARA_MODEL` says, else the first provider with a key, else the offline model."""
-    return choose(
-        ProviderSettings(
-            model=settings.model,
-            anthropic_api_key=settings.anthropic_api_key,
-            openrouter_api_key=settings.openrouter_api_key,
-            openai_api_key=settings.openai_api_key,
-            xai_api_key=settings.xai_api_key,
-            ollama_base_url=settings.ollama_base_url,
-            openai_base_url=settings.openai_base_url,
-            openai_chat_path=settings.openai_chat_path,
-        )
-    )
-
-
 def describe(settings: OrchestratorSettings, model: ChatModel | None = None) -> tuple[str, ...]:
-    """For people: which model answers."""
-    chosen = model or choose_model(settings)
-    if chosen.provider == "offline":
+    """For people: which models answer, and which of them no dollar limit binds.
+
+    Raises SettingsError for models that cannot be asked.
+    """
+    selection = _selection(settings, model)
+    first, *others = selection.candidates(ModelRole.MAIN)
+    if first.provider == OFFLINE_PROVIDER:
         return ("model: offline (demo: templates, no language model; set a provider's key)",)
-    return (f"model: {chosen.name} ({chosen.provider})",)
+    then = f"; then {', '.join(str(each) for each in others)}" if others else ""
+    unpriced = [str(each) for each in (first, *others) if facts_of(each.name) is None]
+    note = f"no price is known of {', '.join(unpriced)}: dollar limits do not bind there"
+    return (f"model: {first.name} ({first.provider}){then}", *([note] if unpriced else []))
+
+
+def _selection(
+    settings: OrchestratorSettings,
+    model: ChatModel | None,
+    wrap: Callable[[ChatModel], ChatModel] = lambda model: model,
+) -> ModelSelection:
+    try:
+        return ModelSelection(settings.providers, settings.roles, wrap=wrap, given=model)
+    except InvalidRequest as error:
+        raise SettingsError(error.message, metadata=error.metadata) from error
 
 
 def build(
@@ -107,18 +111,19 @@ def build(
     )
     skills = SkillsClient(peers.skills)
     workspace = WorkspaceClient(peers.workspace)
-    opening = TurnOpening(workspace, skills, tools)
     bugs = BugReports(ids)
+    selection = _selection(settings, model, lambda each: TracedModel(each, telemetry))
+    speakers = _speakers(selection, database, clock, bugs)
+    opening = TurnOpening(workspace, skills, tools, speakers.chooser)
     owner = ids.new()
     store = SqlTurns(database, owner=owner)
     writers = LeasedWriters(database, owner=owner)
     lease = ProcessLease(database, owner=owner)
     runner = TurnRunner(
         opening=opening,
-        steps=StepRunner(ToolRunner(tools, LocalTools(skills), clock), clock),
+        steps=StepRunner(speakers.asker, ToolRunner(tools, LocalTools(skills), clock)),
         workspace=workspace,
-        models=OneModel(TracedModel(model or choose_model(settings), telemetry)),
-        limits=Limits(max_steps=settings.max_steps),
+        limits=settings.limits,
         clock=clock,
         report_bug=bugs.of_turn,
         failpoint=failpoint,
@@ -133,15 +138,19 @@ def build(
         clock=clock,
         report_bug=bugs.of_task,
     )
-    servicer = AgentServicer(hub, PromptRenderer(opening), clock, telemetry.metrics)
+    servicers = (
+        _agent_servicer(AgentServicer(hub, PromptRenderer(opening), clock, telemetry.metrics)),
+        _model_servicer(ModelServicer(speakers.chooser)),
+    )
     queue = loop.queue(lambda: hub.live_count)
-    return _service(servicer, hub, store, lease, database, queue)
+    return _service(servicers, hub, store, selection, lease, database, queue)
 
 
 def _service(
-    servicer: AgentServicer,
+    servicers: tuple[Servicer, ...],
     hub: TurnHub,
     store: SqlTurns,
+    selection: ModelSelection,
     lease: ProcessLease,
     database: Database,
     queue: Gauge,
@@ -153,19 +162,13 @@ def _service(
     async def aclose() -> None:
         await hub.aclose()
         await store.aclose()
+        await selection.aclose()
         await lease.end()
         await database.aclose()
 
     return Service(
         name="orchestrator",
-        servicers=(
-            Servicer(
-                full_name="minara.orchestrator.v1.AgentService",
-                register=lambda server: agent_grpc.add_AgentServiceServicer_to_server(
-                    servicer, server
-                ),
-            ),
-        ),
+        servicers=servicers,
         start=start,
         aclose=aclose,
         is_ready=database.answers,
@@ -176,6 +179,36 @@ def _service(
             Job(name="recover-turns", run=hub.recover_forever),
             Job(name="hear-of-events", run=store.listen_forever),
         ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Speakers:
+    chooser: ModelChooser
+    asker: ModelAsker
+
+
+def _speakers(
+    selection: ModelSelection, database: Database, clock: Clock, bugs: BugReports
+) -> _Speakers:
+    breakers = Breakers()
+    preferences = SqlModelPreferences(database)
+    chooser = ModelChooser(selection, preferences, breakers, clock, bugs.of_preferences)
+    fitter = PromptFitter(chooser.batch, TokenEstimator())
+    return _Speakers(chooser=chooser, asker=ModelAsker(fitter, breakers, clock))
+
+
+def _agent_servicer(servicer: AgentServicer) -> Servicer:
+    return Servicer(
+        full_name="minara.orchestrator.v1.AgentService",
+        register=lambda server: agent_grpc.add_AgentServiceServicer_to_server(servicer, server),
+    )
+
+
+def _model_servicer(servicer: ModelServicer) -> Servicer:
+    return Servicer(
+        full_name="minara.orchestrator.v1.ModelService",
+        register=lambda server: model_grpc.add_ModelServiceServicer_to_server(servicer, server),
     )
 
 

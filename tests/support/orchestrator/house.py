@@ -1,21 +1,28 @@
 """A whole orchestrator over fakes: builders and a runner for unit tests."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from minara_core.clock import SystemClock
+from minara_core.clock import Clock, SystemClock
 from minara_core.events import Payload, TurnEvent
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
+from minara_llm.failover import Breakers
+from minara_llm.model import ChatModel
+from minara_llm.offline import OfflineModel
 from minara_llm.scripted import Script, ScriptedModel
+from minara_orchestrator.app.ask_model import ModelAsker
+from minara_orchestrator.app.fit_prompt import PromptFitter
 from minara_orchestrator.app.local_tools import LocalTools
 from minara_orchestrator.app.open_turn import TurnOpening
 from minara_orchestrator.app.run_step import StepRunner
 from minara_orchestrator.app.run_tools import ToolRunner
 from minara_orchestrator.app.run_turn import TurnRunner
 from minara_orchestrator.app.turn_hub import TurnHub
+from minara_orchestrator.domain.estimate import TokenEstimator
+from minara_orchestrator.domain.model_policy import Candidate
 from minara_orchestrator.domain.turn import DecidedInput, Limits, Turn, TurnInput, UserInput
 from support.orchestrator.peers import FakeSkills, FakeTools, FakeWorkspace
 from support.orchestrator.storage import FakeTurnStore, FakeWriters
@@ -65,15 +72,23 @@ class House:
     tools: FakeTools = field(default_factory=FakeTools)
     store: FakeTurnStore = field(default_factory=FakeTurnStore)
     bugs: list[BaseException] = field(default_factory=list[BaseException])
+    speakers: Sequence[ChatModel] = ()
+    others: Sequence[ChatModel] = ()
+    is_degradable: bool = False
+    context_window: int = 200_000
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        self.model = ScriptedModel(self.scripts)
-        clock = SystemClock()
+        self.model = ScriptedModel(self.scripts, context_window=self.context_window)
+        self.breakers = Breakers()
+        clock = self.clock
+        self.waits: list[float] = []
+        fitter = PromptFitter(lambda: None, TokenEstimator())
+        asker = ModelAsker(fitter, self.breakers, clock, wait=self._wait)
         self.runner = TurnRunner(
-            opening=TurnOpening(self.workspace, self.skills, self.tools),
-            steps=StepRunner(ToolRunner(self.tools, LocalTools(self.skills), clock), clock),
+            opening=TurnOpening(self.workspace, self.skills, self.tools, self),
+            steps=StepRunner(asker, ToolRunner(self.tools, LocalTools(self.skills), clock)),
             workspace=self.workspace,
-            models=self,
             limits=self.limits,
             clock=clock,
             report_bug=self._report,
@@ -89,8 +104,16 @@ class House:
             report_bug=self.bugs.append,
         )
 
-    def main(self) -> ScriptedModel:
-        return self.model
+    async def candidates(self, user_id: UserId) -> tuple[Candidate, ...]:
+        """The `speakers`, else the scripted model and the `others`; then the offline one if it may
+        stand in."""
+        models = self.speakers or (self.model, *self.others)
+        spoken = tuple(Candidate(model=model) for model in models)
+        last = Candidate(model=OfflineModel(is_degraded=True), is_degraded=True)
+        return (*spoken, last) if self.is_degradable else spoken
+
+    async def _wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
 
     def _report(self, error: Exception, turn: Turn) -> str:
         self.bugs.append(error)

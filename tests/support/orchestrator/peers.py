@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError
 from minara_core.ids import PendingActionId, TurnId
-from minara_core.messages import Message
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_core.tooling import ToolCall, ToolDefinition, ToolResult, ToolSuccess, ok
 from minara_core.turn_context import TurnContext
@@ -21,6 +21,7 @@ from minara_orchestrator.app.ports import (
     ToolProgress,
     TurnMaterial,
 )
+from minara_orchestrator.domain.history import History, HistoryTurn
 from minara_orchestrator.domain.turn import Committed, TurnRecord
 
 
@@ -30,6 +31,7 @@ class FakeWorkspace:
 
     identity_block: str = "You are Minara."
     memory_block: str = "USER.md: prefers spot."
+    spent_today_usd: Decimal = Decimal(0)
     records: dict[TurnId, TurnRecord] = field(default_factory=dict[TurnId, TurnRecord])
     prepare_error: MinaraError | None = None
     commit_errors: list[MinaraError] = field(default_factory=list[MinaraError])
@@ -42,7 +44,7 @@ class FakeWorkspace:
             for record in self.records.values()
             if record.turn.context.session_id == context.session_id
         ]
-        history: tuple[Message, ...] = tuple(m for record in of_session for m in record.messages)
+        history, sent = _kept(of_session)
         return TurnMaterial(
             identity_block=self.identity_block,
             memory_block=self.memory_block,
@@ -51,9 +53,10 @@ class FakeWorkspace:
             heartbeat="",
             personalization_block="",
             history=history,
-            sent_blocks=frozenset(mark for record in of_session for mark in record.sent_blocks),
+            sent_blocks=sent,
             turn_count=len(of_session),
             commit_token="token",
+            spent_today_usd=self.spent_today_usd,
         )
 
     async def commit(self, record: TurnRecord) -> Committed:
@@ -67,6 +70,20 @@ class FakeWorkspace:
             finish_reason=standing.finish_reason,
             usage=standing.usage,
         )
+
+
+def _kept(records: Sequence[TurnRecord]) -> tuple[History, frozenset[str]]:
+    """The history that these turns leave, cut as the newest compaction says, and its blocks."""
+    history: History = ()
+    sent: frozenset[str] = frozenset()
+    for record in records:
+        if record.compaction is not None:
+            history = record.compaction.history
+            sent = frozenset(record.compaction.sent_blocks)
+        turn_id = record.turn.context.turn_id
+        history = (*history, HistoryTurn(turn_id=turn_id, messages=record.messages))
+        sent |= frozenset(record.sent_blocks)
+    return history, sent
 
 
 @dataclass

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from minara_core.clock import pause
-from minara_core.errors import Conflict, LimitExceeded, NotFound
+from minara_core.errors import Conflict, LimitExceeded, MinaraError, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.ports import MOST_WAITING, Admission, Stirred, StoredEvent
@@ -96,3 +96,19 @@ class FakeWriters:
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             self._epochs[session_id] = self._epochs.get(session_id, 0) + 1
             yield self._epochs[session_id]
+
+
+class FakePreferences:
+    """Implements ModelPreferences in memory; fails with `error` while there is one."""
+
+    def __init__(self) -> None:
+        self.choices: dict[UserId, str] = {}
+        self.error: MinaraError | None = None
+
+    async def get(self, user_id: UserId) -> str:
+        if self.error is not None:
+            raise self.error
+        return self.choices.get(user_id, "")
+
+    async def set(self, user_id: UserId, choice: str) -> None:
+        self.choices[user_id] = choice

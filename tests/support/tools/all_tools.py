@@ -3,6 +3,7 @@
 from minara_runtime.database import Database
 from minara_tools.adapters.sql_addresses import SqlAddresses
 from minara_tools.adapters.sql_fund_reads import SqlFundReads
+from minara_tools.adapters.sql_kept_results import SqlKeptResults
 from minara_tools.adapters.sql_limits import SqlLimits
 from minara_tools.adapters.sql_trading import SqlTradingStates
 from minara_tools.domain.registry import ToolEntry
@@ -26,6 +27,7 @@ def all_tools() -> tuple[ToolEntry, ...]:
         limits=SqlLimits(books),
         addresses=SqlAddresses(books),
         states=SqlTradingStates(books, lambda: False),
+        kept=SqlKeptResults(books),
     )
     built = builtin_tools(market=market, venue=venue, files=FakeFiles(), clock=clock)
     return (*built, *ledger)

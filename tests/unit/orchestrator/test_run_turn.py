@@ -152,7 +152,7 @@ async def test_a_decision_takes_one_step_and_lets_no_tool_be_called() -> None:
 
 async def test_a_decision_completes_with_its_receipt_when_the_model_fails() -> None:
     rejected = an_action(state=ActionState.REJECTED)
-    failure = ModelFailure("down", kind=FailureKind.CONNECTION)
+    failure = ModelFailure("down", kind=FailureKind.AUTHENTICATION)
     house = House([failure], tools=FakeTools(untold_outcomes=(rejected,)))
     events = await house.play(a_turn(decides="action-1"))
     assert of_type(events, ActionDecided)[0].decision is Decision.REJECT
@@ -176,7 +176,7 @@ async def test_a_decision_without_tools_fails_as_that() -> None:
 
 async def test_a_model_failure_keeps_what_was_said_and_fails_the_turn() -> None:
     def breaks(_: object) -> list[ModelText]:
-        raise ModelFailure("gone", kind=FailureKind.CONNECTION)
+        raise ModelFailure("gone", kind=FailureKind.AUTHENTICATION)
 
     house = House([breaks])
     events = await house.play(a_turn("hi"))

@@ -1,5 +1,6 @@
 """Unforeseen exceptions go to the log under a reference id; only the id is told."""
 
+from minara_core.errors import MinaraError
 from minara_core.ids import IdSource
 from minara_orchestrator.domain.turn import Turn
 from minara_runtime import logging
@@ -25,3 +26,7 @@ class BugReports:
     def of_task(self, error: BaseException) -> None:
         """Log what broke a turn's own task."""
         self._log.error("turn_task_broke", reference_id=self._ids.new(), exc_info=error)
+
+    def of_preferences(self, error: MinaraError) -> None:
+        """Log that nobody could say which model a person chose."""
+        self._log.warning("model_preference_unread", reason=str(error.reason))

@@ -123,7 +123,9 @@ def _input(request: agent_pb.RunTurnRequest) -> TurnInput:
     match request.WhichOneof("input"):
         case "user_message":
             text = _scanned(request.user_message.text)
-            return UserInput(text=text, file_keys=tuple(request.user_message.file_keys))
+            if request.user_message.file_keys:
+                raise _unsupported("file_keys")
+            return UserInput(text=text)
         case "decided_action" if request.decided_action.pending_action_id:
             return DecidedInput(
                 pending_action_id=PendingActionId(request.decided_action.pending_action_id)

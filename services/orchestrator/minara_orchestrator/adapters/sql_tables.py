@@ -35,3 +35,9 @@ TURN_EVENTS = sa.Table(
     sa.Column("is_terminal", sa.Boolean, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
+MODEL_PREFERENCES = sa.Table(
+    "model_preferences",
+    ORCHESTRATOR_TABLES,
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("choice", sa.Text, nullable=False),
+)

@@ -19,6 +19,7 @@ from minara_core.messages import (
 )
 from minara_llm.model import (
     ChatModel,
+    ModelCacheMiss,
     ModelEvent,
     ModelRequest,
     ModelStop,
@@ -27,6 +28,7 @@ from minara_llm.model import (
     StopReason,
 )
 from minara_runtime import genai
+from minara_runtime.logging import get_logger
 from minara_runtime.redaction import redact
 from minara_runtime.telemetry import Telemetry
 
@@ -58,10 +60,18 @@ class TracedModel:
         attributes = self._attributes(request)
         with self._telemetry.span(name, attributes, kind=SpanKind.CLIENT) as span:
             seen = _Seen(span, has_content=self._telemetry.has_content)
+            log = get_logger(f"llm/{self._model.provider}")
             seen.ask(request)
             async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
                     seen.take(event)
+                    if isinstance(event, ModelCacheMiss):
+                        log.warning(
+                            "cache_miss",
+                            reason=event.reason,
+                            input_tokens=event.input_tokens,
+                            session_id=request.session_id,
+                        )
                     yield event
 
     def _attributes(self, request: ModelRequest) -> dict[str, AttributeValue]:

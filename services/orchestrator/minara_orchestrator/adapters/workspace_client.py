@@ -1,11 +1,14 @@
 """The workspace service as the orchestrator sees it."""
 
+from decimal import Decimal
+
 import grpc.aio
 
 from minara.workspace.v1 import context_service_pb2 as context_pb
 from minara.workspace.v1 import context_service_pb2_grpc as context_grpc
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.app.ports import TurnMaterial
+from minara_orchestrator.domain.history import Compaction, history_of, messages_of
 from minara_orchestrator.domain.turn import (
     Committed,
     DecidedInput,
@@ -15,7 +18,7 @@ from minara_orchestrator.domain.turn import (
 )
 from minara_runtime import convert_enums as enums
 from minara_runtime.convert import context_to_pb, message_from_pb, message_to_pb
-from minara_runtime.convert_actions import time_to_pb
+from minara_runtime.convert_actions import decimal_from_pb, time_to_pb
 from minara_runtime.convert_events import usage_from_pb, usage_to_pb
 
 PREPARE_SECONDS = 2.0
@@ -42,10 +45,18 @@ class WorkspaceClient:
             notices=tuple(response.notices),
             heartbeat=response.heartbeat,
             personalization_block=response.personalization_block,
-            history=tuple(message_from_pb(message) for message in response.history),
+            history=history_of(
+                [message_from_pb(message) for message in response.history],
+                [(part.turn_id, part.message_count) for part in response.history_parts],
+            ),
             sent_blocks=frozenset(response.sent_blocks),
             turn_count=response.turn_count,
             commit_token=response.commit_token,
+            spent_today_usd=(
+                decimal_from_pb(response.spent_today_usd)
+                if response.spent_today_usd.value
+                else Decimal(0)
+            ),
         )
 
     async def commit(self, record: TurnRecord) -> Committed:
@@ -86,4 +97,26 @@ def _request(record: TurnRecord) -> context_pb.CommitTurnRequest:
         request.finish_reason = enums.FINISH_REASON.to_pb(record.finish_reason)
     if isinstance(turn.input, DecidedInput):
         request.decided_action_id = turn.input.pending_action_id
+    if record.compaction is not None:
+        request.compaction.CopyFrom(_compaction(record.compaction))
     return request
+
+
+def _compaction(compaction: Compaction) -> context_pb.Compaction:
+    return context_pb.Compaction(
+        history=[message_to_pb(message) for message in messages_of(compaction.history)],
+        parts=[
+            context_pb.HistoryPart(turn_id=turn.turn_id, message_count=len(turn.messages))
+            for turn in compaction.history
+        ],
+        through_turn_number=compaction.through_turn_number,
+        sent_blocks=compaction.sent_blocks,
+        records=[
+            context_pb.CompactionRecord(
+                rung=record.rung,
+                tokens_before=record.tokens_before,
+                tokens_after=record.tokens_after,
+            )
+            for record in compaction.records
+        ],
+    )

@@ -1,101 +1,226 @@
-"""One model call: stream it, tell it, and keep what it said."""
+"""One model message, whatever providers do: fit the prompt, ask, try again, ask the next one."""
 
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from minara_core.events import TextDelta, ThinkingDelta, TokenUsage
-from minara_core.ids import tool_call_id
-from minara_core.messages import Block, Message, Role, TextBlock, ThinkingBlock, ToolCallBlock
-from minara_core.tooling import ToolCall
-from minara_llm.model import (
-    ChatModel,
-    ModelEvent,
-    ModelFailure,
-    ModelRequest,
-    ModelStop,
-    ModelText,
-    ModelThinking,
-    ModelToolCall,
-    ModelUsage,
-    StopReason,
-)
+from minara_core.actions import PendingAction
+from minara_core.clock import Clock, pause
+from minara_core.events import ContextCompacted, ModelSwitched, StepStarted, TextReset, TokenUsage
+from minara_llm.failover import Breakers, wait_before_retry
+from minara_llm.model import ChatModel, FailureKind, ModelFailure, ModelRequest, ToolChoice
+from minara_llm.offline import OFFLINE_PROVIDER
+from minara_llm.prices import cost_of
+from minara_orchestrator.app.fit_prompt import FitAsk, Fitted, PromptFitter
 from minara_orchestrator.app.ports import Emit
+from minara_orchestrator.app.reply import Reply, hear
+from minara_orchestrator.domain.compaction import reserved_output
+from minara_orchestrator.domain.estimate import text_tokens
+from minara_orchestrator.domain.model_policy import Candidate, Route, reading_tools
+from minara_orchestrator.domain.prompt import Prompt
+from minara_orchestrator.domain.turn import Budget, CallCost
+
+MOST_OVERFLOWS = 2
+"""How often in one step a provider may say that the prompt is too long for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a step wants to hear, and from what it is paid."""
+
+    turn_id: str
+    session_id: str
+    message: str
+    pending_actions: tuple[PendingAction, ...]
+    callable_tools: tuple[str, ...]
+    talks_only: bool
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The reply, who gave it to which prompt, and what all attempts have used.
+
+    `reply` is None when the budget allowed no call.
+    """
+
+    reply: Reply | None
+    prompt: Prompt
+    candidate: Candidate
+    usage: TokenUsage
 
 
 @dataclass(slots=True, kw_only=True)
-class Reply:
-    """What the model has said so far in this step; complete once `stop` is set."""
+class _Asking:
+    """One step's attempts: with the candidate that speaks, and in all."""
 
-    step: int
-    blocks: list[Block] = field(default_factory=list[Block])
-    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    ask: Ask
+    prompt: Prompt
+    route: Route
+    step: int = 0
+    tries: int = 0
+    overflows: int = 0
     usage: TokenUsage = field(default_factory=TokenUsage)
-    stop: StopReason | None = None
-    provider_state: str = ""
-    failure: ModelFailure | None = None
 
-    def take(self, event: ModelEvent, emit: Emit) -> None:
-        match event:
-            case ModelText():
-                self._append_text(event.text)
-                emit(TextDelta(text=event.text))
-            case ModelThinking():
-                self._append_thinking(event.text)
-                emit(ThinkingDelta(text=event.text))
-            case ModelToolCall():
-                call = ToolCall(
-                    tool_call_id=tool_call_id(self.step, len(self.calls)),
-                    name=event.name,
-                    arguments_json=event.arguments_json,
-                )
-                self.calls.append(call)
-                self.blocks.append(ToolCallBlock(call))
-            case ModelUsage():
-                self.usage = self.usage.plus(event.usage)
-            case ModelStop():
-                self.stop = event.reason
-                self.provider_state = event.provider_state
+    def charge(self, usage: TokenUsage) -> None:
+        self.usage = self.usage.plus(usage)
+        self.ask.budget.charge(usage)
 
-    def _append_text(self, text: str) -> None:
-        last = self.blocks[-1] if self.blocks else None
-        if isinstance(last, TextBlock):
-            self.blocks[-1] = TextBlock(last.text + text)
-        else:
-            self.blocks.append(TextBlock(text))
-
-    def _append_thinking(self, text: str) -> None:
-        last = self.blocks[-1] if self.blocks else None
-        if isinstance(last, ThinkingBlock):
-            self.blocks[-1] = ThinkingBlock(last.text + text)
-        else:
-            self.blocks.append(ThinkingBlock(text))
-
-    def message(self) -> Message | None:
-        """The assistant message, or None when there is nothing to keep.
-
-        Of a reply that broke off, only its text is kept: half a tool call must never run.
-        """
-        blocks = self.blocks
-        if self.stop is None:
-            blocks = [block for block in blocks if isinstance(block, TextBlock)]
-        if not blocks:
-            return None
-        return Message(
-            role=Role.ASSISTANT,
-            blocks=tuple(blocks),
-            provider_state=self.provider_state if self.stop else "",
-            is_interrupted=self.stop is None,
+    def answer(self, reply: Reply | None) -> Answer:
+        return Answer(
+            reply=reply, prompt=self.prompt, candidate=self.route.current, usage=self.usage
         )
 
 
-async def ask_model(model: ChatModel, request: ModelRequest, step: int, emit: Emit) -> Reply:
-    """Stream one model message; a ModelFailure is part of the reply, not an exception."""
-    reply = Reply(step=step)
-    try:
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                reply.take(event, emit)
-    except ModelFailure as failure:
-        reply.failure = failure
-        reply.stop = None
-    return reply
+class ModelAsker:
+    """Asks the candidates of a turn's route in their order until one of them has answered.
+
+    What a broken attempt said is voided (`text_reset`) before another one begins, so that text
+    never repeats. Attempts are charged even when they fail.
+    """
+
+    def __init__(
+        self,
+        fitter: PromptFitter,
+        breakers: Breakers,
+        clock: Clock,
+        *,
+        wait: Callable[[float], Awaitable[None]] = pause,
+    ) -> None:
+        self._fitter = fitter
+        self._breakers = breakers
+        self._clock = clock
+        self._wait = wait
+
+    async def ask(self, ask: Ask, prompt: Prompt, route: Route, emit: Emit) -> Answer:
+        """One whole reply, or in it the failure of the last candidate.
+
+        Raises LimitExceeded (CONTEXT_TOO_LARGE) for a prompt that cannot be made to fit.
+        """
+        asking = _Asking(ask=ask, prompt=prompt, route=route)
+        self.pass_over_broken(route, emit)
+        while True:
+            fitted = await self._fit(asking, emit)
+            model = route.current.model
+            allowance = min(
+                ask.budget.output_allowance(fitted.tokens, _cost(model)),
+                reserved_output(model.context_window),
+            )
+            if not allowance:
+                return asking.answer(None)
+            if not asking.step:
+                asking.step = ask.budget.start_step()
+                emit(StepStarted(step=asking.step))
+            reply = await self._attempt(asking, fitted.tokens, allowance, emit)
+            if reply.failure is None or not await self._goes_on(asking, reply, emit):
+                return asking.answer(reply)
+
+    def pass_over_broken(self, route: Route, emit: Emit) -> None:
+        """Move on from providers that are left alone for now."""
+        while route.has_next and not self._allows(route.current.model):
+            _switch(route, "circuit_open", emit)
+
+    def _allows(self, model: ChatModel) -> bool:
+        return self._breakers.of(model.provider).allows(self._clock.monotonic())
+
+    async def _fit(self, asking: _Asking, emit: Emit) -> Fitted:
+        ask = asking.ask
+        told = FitAsk(
+            session_id=ask.session_id, message=ask.message, pending_actions=ask.pending_actions
+        )
+        model = asking.route.current.model
+        fitted = await self._fitter.fit(asking.prompt, model, told, overflows=asking.overflows)
+        for record in fitted.records:
+            emit(
+                ContextCompacted(
+                    rung=record.rung,
+                    tokens_before=record.tokens_before,
+                    tokens_after=record.tokens_after,
+                )
+            )
+        asking.prompt = fitted.prompt
+        asking.charge(fitted.usage)
+        return fitted
+
+    async def _attempt(self, asking: _Asking, estimated: int, allowance: int, emit: Emit) -> Reply:
+        model = asking.route.current.model
+        breaker = self._breakers.of(model.provider)
+        breaker.begin(self._clock.monotonic())
+        reply = await hear(model.stream(_request(asking, allowance)), asking.step, emit)
+        if reply.failure is None:
+            breaker.succeed()
+        else:
+            breaker.fail(reply.failure, self._clock.monotonic())
+        if reply.usage.input_tokens:
+            self._fitter.learn(model.name, estimated=estimated, told=reply.usage.input_tokens)
+        elif reply.has_spoken and model.provider != OFFLINE_PROVIDER:
+            said = text_tokens("".join(_texts(reply)))
+            reply.estimate_usage(model.name, input_tokens=estimated, output_tokens=said)
+        asking.charge(reply.usage)
+        return reply
+
+    async def _goes_on(self, asking: _Asking, reply: Reply, emit: Emit) -> bool:
+        """Whether another attempt follows the one that failed."""
+        failure, route = reply.failure, asking.route
+        assert failure is not None
+        if failure.kind is FailureKind.CONTEXT_OVERFLOW and asking.overflows < MOST_OVERFLOWS:
+            asking.overflows += 1
+            _void(reply, failure, emit)
+            return True
+        asking.tries += 1
+        key = f"{asking.ask.turn_id}:{asking.step}"
+        wait = wait_before_retry(failure, tries=asking.tries, key=key)
+        if wait is not None and self._allows(route.current.model):
+            _void(reply, failure, emit)
+            await self._wait(wait)
+            return True
+        if not route.has_next:
+            return False
+        _void(reply, failure, emit)
+        _switch(route, failure.kind.value, emit)
+        self.pass_over_broken(route, emit)
+        asking.tries = asking.overflows = 0
+        return True
+
+
+def _void(reply: Reply, failure: ModelFailure, emit: Emit) -> None:
+    if reply.has_spoken:
+        emit(TextReset(reason=failure.kind.value))
+
+
+def _switch(route: Route, reason: str, emit: Emit) -> None:
+    before = route.current.label
+    emit(ModelSwitched(from_model=before, to_model=route.move_on().label, reason=reason))
+
+
+def _cost(model: ChatModel) -> CallCost:
+    """The dearest a call can be: nothing of its input is cached yet, and all of it is to be."""
+    return lambda input_tokens, output_tokens: cost_of(
+        model.name,
+        TokenUsage(
+            input_tokens=input_tokens,
+            cache_write_tokens=input_tokens,
+            output_tokens=output_tokens,
+        ),
+    )
+
+
+def _request(asking: _Asking, allowance: int) -> ModelRequest:
+    ask, prompt, candidate = asking.ask, asking.prompt, asking.route.current
+    names = ask.callable_tools
+    if candidate.is_degraded:
+        names = reading_tools(prompt.definitions, names)
+    return ModelRequest(
+        model=candidate.model.name,
+        system=prompt.system,
+        tools=prompt.definitions,
+        messages=prompt.messages,
+        max_output_tokens=allowance,
+        session_id=ask.session_id,
+        tool_choice=ToolChoice.NONE if ask.talks_only else ToolChoice.AUTO,
+        callable_tools=names,
+    )
+
+
+def _texts(reply: Reply) -> list[str]:
+    calls = [call.name + call.arguments_json for call in reply.calls]
+    return [getattr(block, "text", "") for block in reply.blocks] + calls

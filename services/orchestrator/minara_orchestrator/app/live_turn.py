@@ -7,10 +7,19 @@ coalesced, so that a fast model costs one commit a window and not one a token.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from minara_core.clock import Clock
 from minara_core.errors import Unavailable
-from minara_core.events import Payload, TerminalEvent, TextDelta, ThinkingDelta, TurnEvent
+from minara_core.events import (
+    Payload,
+    StepStarted,
+    TerminalEvent,
+    TextDelta,
+    TextReset,
+    ThinkingDelta,
+    TurnEvent,
+)
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.ports import EncodeEvent, StoredEvent, TurnStore
 from minara_orchestrator.domain.turn import Turn
@@ -36,6 +45,7 @@ class LiveTurn:
         self._encode = encode
         self._clock = clock
         self._sequence = last_sequence
+        self._attempt = last_sequence
         self._outbox: list[Payload] = []
         self._ring: deque[StoredEvent] = deque(maxlen=RING_SIZE)
         self._urgent = asyncio.Event()
@@ -80,8 +90,8 @@ class LiveTurn:
     async def _deliver(self, payloads: list[Payload]) -> None:
         now = self._clock.now()
         events = [
-            TurnEvent(sequence=self._sequence + place, time=now, payload=payload)
-            for place, payload in enumerate(payloads, start=1)
+            TurnEvent(sequence=sequence, time=now, payload=self._placed(payload, sequence))
+            for sequence, payload in enumerate(payloads, start=self._sequence + 1)
         ]
         stored = [
             StoredEvent(
@@ -96,6 +106,15 @@ class LiveTurn:
             self._ring.extend(stored)
             self.is_over = isinstance(payloads[-1], TerminalEvent)
             self._delivered.notify_all()
+
+    def _placed(self, payload: Payload, sequence: int) -> Payload:
+        """The payload with what only its place tells: from where on a broken attempt's text is
+        void."""
+        if isinstance(payload, TextReset):
+            payload = replace(payload, since_sequence=self._attempt)
+        if isinstance(payload, StepStarted | TextReset):
+            self._attempt = sequence
+        return payload
 
     async def follow(self, after: int) -> AsyncIterator[list[StoredEvent]]:
         """Batches of stored events after `after`, each once and in order, to the terminal one."""

@@ -10,6 +10,7 @@ from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_orchestrator.app.ports import (
     Catalog,
+    Models,
     Selection,
     Skills,
     Standing,
@@ -18,6 +19,7 @@ from minara_orchestrator.app.ports import (
     Workspace,
 )
 from minara_orchestrator.domain.blocks import Signal, outcome_block, signal_block
+from minara_orchestrator.domain.model_policy import Candidate
 from minara_orchestrator.domain.prompt import Prompt, PromptBlock, assemble
 from minara_orchestrator.domain.turn import DecidedInput, Turn, UserInput, input_text
 
@@ -54,6 +56,7 @@ class OpenedTurn:
     selection: Selection
     standing: Standing
     catalog: Catalog
+    candidates: tuple[Candidate, ...]
     prompt: Prompt
     notices: tuple[str, ...]
 
@@ -76,13 +79,14 @@ class OpenedTurn:
 
 
 class TurnOpening:
-    def __init__(self, workspace: Workspace, skills: Skills, tools: Tools) -> None:
+    def __init__(self, workspace: Workspace, skills: Skills, tools: Tools, models: Models) -> None:
         self._workspace = workspace
         self._skills = skills
         self._tools = tools
+        self._models = models
 
     async def open(self, turn: Turn, *, validate_only: bool = False) -> OpenedTurn:
-        """Ask workspace, skills and tools at once and build the prompt.
+        """Ask workspace, skills and tools at once, with who is to speak, and build the prompt.
 
         Without workspace there is no turn: its error is raised. Without skills or tools the turn
         goes on with less, and says so; one that tells a decision has nothing to say without tools.
@@ -115,6 +119,7 @@ class TurnOpening:
                     tries=DECISION_TRIES if tells_decision else OPENING_TRIES,
                 )
             )
+            speaking = group.create_task(self._models.candidates(context.user_id))
         material = _required(prepared.result())
         selection = _or_less(selected.result(), _NO_SELECTION, "skills", notices)
         standing = (
@@ -129,8 +134,9 @@ class TurnOpening:
             selection=selection,
             standing=standing,
             catalog=catalog,
+            candidates=speaking.result(),
             prompt=_prompt(turn, text, material, selection, standing, catalog),
-            notices=(*notices, *material.notices),
+            notices=(*notices, *_of_speakers(speaking.result()), *material.notices),
         )
 
     async def _catalog(self) -> tuple[Catalog, list[str]]:
@@ -138,6 +144,12 @@ class TurnOpening:
             return await self._tools.catalog(), []
         except (Unavailable, DeadlineExceeded):
             return Catalog(definitions=(), etag=""), []
+
+
+def _of_speakers(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+    if not candidates[0].is_degraded:
+        return ()
+    return ("no language model can be reached; fixed rules read for you and move nothing",)
 
 
 async def _outcome(
@@ -217,4 +229,6 @@ def _prompt(
         history=material.history,
         already_sent=material.sent_blocks,
         text=text,
+        turn_id=turn.context.turn_id,
+        turn_count=material.turn_count,
     )

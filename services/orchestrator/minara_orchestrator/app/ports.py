@@ -3,16 +3,17 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from minara_core.actions import PendingAction
 from minara_core.events import Payload, TurnEvent
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
-from minara_core.messages import Message
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_core.tooling import ToolCall, ToolDefinition, ToolResult
 from minara_core.turn_context import TurnContext
-from minara_llm.model import ChatModel
+from minara_orchestrator.domain.history import History
+from minara_orchestrator.domain.model_policy import Candidate
 from minara_orchestrator.domain.turn import Committed, Turn, TurnRecord
 
 Emit = Callable[[Payload], None]
@@ -21,7 +22,8 @@ Emit = Callable[[Payload], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMaterial:
-    """Everything stored that a prompt needs (PrepareTurn)."""
+    """Everything stored that a prompt needs (PrepareTurn). `history` is cut as the session's newest
+    compaction says; `spent_today_usd` is what its turns have cost since midnight UTC."""
 
     identity_block: str
     memory_block: str
@@ -29,10 +31,11 @@ class TurnMaterial:
     notices: tuple[str, ...]
     heartbeat: str
     personalization_block: str
-    history: tuple[Message, ...]
+    history: History
     sent_blocks: frozenset[str]
     turn_count: int
     commit_token: str
+    spent_today_usd: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +171,21 @@ class Tools(Protocol):
 
 
 class Models(Protocol):
-    def main(self) -> ChatModel:
-        """The model of the main role now; a turn keeps the one it got."""
+    async def candidates(self, user_id: UserId) -> tuple[Candidate, ...]:
+        """Who may speak in this person's next turn, first choice first; never empty, never raises.
+        A turn keeps what it got."""
+        ...
+
+
+class ModelPreferences(Protocol):
+    """Which model each person chose, shared by all replicas."""
+
+    async def get(self, user_id: UserId) -> str:
+        """The choice as `provider:name`, empty for none."""
+        ...
+
+    async def set(self, user_id: UserId, choice: str) -> None:
+        """Keep a choice; an empty one forgets it."""
         ...
 
 

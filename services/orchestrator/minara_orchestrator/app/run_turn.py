@@ -15,11 +15,10 @@ from minara_core.events import (
 )
 from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.reasons import ErrorReason
-from minara_llm.model import ChatModel
 from minara_orchestrator.app.open_turn import OpenedTurn, TurnOpening
-from minara_orchestrator.app.ports import Emit, Models, Workspace
+from minara_orchestrator.app.ports import Emit, Workspace
 from minara_orchestrator.app.run_step import StepRunner
-from minara_orchestrator.domain.compaction import fit
+from minara_orchestrator.domain.model_policy import Candidate, Route
 from minara_orchestrator.domain.prompt import Prompt
 from minara_orchestrator.domain.turn import (
     Budget,
@@ -41,19 +40,21 @@ class Progress:
     """How far a turn has come; what a failed one leaves is taken from here."""
 
     budget: Budget
-    model: ChatModel
     opened: OpenedTurn | None = None
+    route: Route | None = None
     prompt: Prompt | None = None
     callable_tools: tuple[str, ...] = ()
     pending_actions: list[PendingAction] = field(default_factory=list[PendingAction])
 
-    def open(self, opened: OpenedTurn) -> Prompt:
+    def open(self, opened: OpenedTurn) -> tuple[Prompt, Route]:
         self.opened, self.prompt = opened, opened.prompt
+        self.route = Route(opened.candidates)
         self.callable_tools = opened.selection.callable_tools
-        return opened.prompt
+        self.budget.session_spent_usd = opened.material.spent_today_usd
+        return self.prompt, self.route
 
-    def extend(self, prompt: Prompt, step: Step) -> Prompt:
-        self.prompt = prompt.extended(step.messages)
+    def extend(self, step: Step) -> Prompt:
+        self.prompt = step.prompt
         self.callable_tools = (*self.callable_tools, *step.callable_tools)
         self.pending_actions += step.pending_actions
         return self.prompt
@@ -66,7 +67,6 @@ class TurnRunner:
         opening: TurnOpening,
         steps: StepRunner,
         workspace: Workspace,
-        models: Models,
         limits: Limits,
         clock: Clock,
         report_bug: Callable[[Exception, Turn], str],
@@ -75,7 +75,6 @@ class TurnRunner:
         self._opening = opening
         self._steps = steps
         self._workspace = workspace
-        self._models = models
         self._limits = limits
         self._clock = clock
         self._report_bug = report_bug
@@ -86,9 +85,7 @@ class TurnRunner:
         limits = self._limits
         if isinstance(turn.input, DecidedInput):
             limits = replace(limits, max_steps=1)
-        progress = Progress(
-            budget=Budget(limits, self._clock.monotonic()), model=self._models.main()
-        )
+        progress = Progress(budget=Budget(limits, self._clock.monotonic()))
         try:
             await self.run_turn(turn, progress, emit)
         except MinaraError as error:
@@ -103,16 +100,15 @@ class TurnRunner:
     async def run_turn(self, turn: Turn, progress: Progress, emit: Emit) -> None:
         """The turn itself. Raises MinaraError when it cannot be completed."""
         opened = await self._opening.open(turn)
-        prompt = progress.open(opened)
-        emit(_started(turn, opened, progress.model))
+        prompt, route = progress.open(opened)
+        emit(_started(turn, opened, route.current))
         self._tell_decision(turn, opened, emit)
-        budget, model = progress.budget, progress.model
+        budget = progress.budget
         while (finish_reason := budget.exhausted_by(self._clock.monotonic())) is None:
-            prompt = fit(prompt, model.context_window)
             step = await self._steps.run_step(
-                turn, opened, prompt, progress.callable_tools, model, budget, emit
+                turn, opened, prompt, progress.callable_tools, route, budget, emit
             )
-            prompt = progress.extend(prompt, step)
+            prompt = progress.extend(step)
             if step.failure is not None and not isinstance(turn.input, DecidedInput):
                 raise step.failure
             if step.failure is not None or step.finish_reason is not None:
@@ -164,7 +160,7 @@ class TurnRunner:
         emit(TurnFailed(reason=error.reason, message=error.message))
 
 
-def _started(turn: Turn, opened: OpenedTurn, model: ChatModel) -> TurnStarted:
+def _started(turn: Turn, opened: OpenedTurn, first: Candidate) -> TurnStarted:
     return TurnStarted(
         turn_id=turn.context.turn_id,
         session_id=turn.context.session_id,
@@ -172,8 +168,8 @@ def _started(turn: Turn, opened: OpenedTurn, model: ChatModel) -> TurnStarted:
         scenario_ids=opened.selection.scenario_ids,
         stage=opened.selection.stage,
         risk_ceiling=opened.ceiling,
-        provider=model.provider,
-        model=model.name,
+        provider=first.model.provider,
+        model=first.model.name,
         notices=opened.notices,
     )
 
@@ -186,8 +182,8 @@ def _record(
     finish_reason: FinishReason | None = None,
     failure_reason: str = "",
 ) -> TurnRecord:
-    opened, prompt = progress.opened, progress.prompt
-    if opened is None or prompt is None:
+    opened, prompt, route = progress.opened, progress.prompt, progress.route
+    if opened is None or prompt is None or route is None:
         raise InternalError("a turn is recorded only after it was opened")
     open_actions = [*progress.pending_actions, *opened.standing.pending_actions]
     return TurnRecord(
@@ -195,12 +191,13 @@ def _record(
         state=state,
         messages=prompt.transcript,
         usage=progress.budget.usage,
-        provider=progress.model.provider,
-        model=progress.model.name,
+        provider=route.current.model.provider,
+        model=route.current.model.name,
         step_count=progress.budget.steps,
         finish_reason=finish_reason,
         failure_reason=failure_reason,
         sent_blocks=prompt.sent_blocks,
+        compaction=prompt.compaction,
         commit_token=opened.material.commit_token,
         skill_ids=tuple(skill.skill_id for skill in opened.selection.skills),
         scenario_ids=opened.selection.scenario_ids,

@@ -40,13 +40,14 @@ def signal_block(signal: Signal, pending: Sequence[PendingAction]) -> PromptBloc
     ]
     if signal.unavailable_tools:
         lines.append(f"tools not working: {', '.join(signal.unavailable_tools)}")
-    lines += [f"waits for the person: {_one_line(action)}" for action in pending[:5]]
+    lines += [f"waits for the person: {action_line(action)}" for action in pending[:5]]
     if signal.heartbeat:
         lines.append(f"heartbeat:\n{signal.heartbeat[:_HEARTBEAT_LIMIT]}")
     return PromptBlock(number=8, key="signal", text="\n".join(lines))
 
 
-def _one_line(action: PendingAction) -> str:
+def action_line(action: PendingAction) -> str:
+    """What waits for the person, in one line that ends with its id."""
     order = action.order
     return (
         f"{action.tool_name} {order.side} {canonical(order.quantity)} "

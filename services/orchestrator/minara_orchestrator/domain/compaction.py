@@ -1,63 +1,201 @@
-"""Whether a request fits the model's window. Tokens are estimated from UTF-8 bytes (turn.md §4)."""
+"""The compaction ladder (turn.md §4): how a history is made to fit, rung by rung.
 
-from minara_core.errors import LimitExceeded
-from minara_core.messages import (
-    Block,
-    FileBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
+Rung 0 is done by the tools service when it finishes a call. The others are here, one pure function
+each: they take a prompt and give one with less in it, or the same one when they have nothing to do.
+The order in which they are climbed is `app/fit_prompt.py`.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from minara_core.messages import Role
+from minara_orchestrator.domain.compaction_note import (
+    Earlier,
+    Note,
+    NoteLimits,
+    earlier_items,
+    note_turn,
+    outcomes_in,
+    read_note,
+    within,
 )
-from minara_core.reasons import ErrorReason
+from minara_orchestrator.domain.compaction_stubs import ToolFacts, cheapest, stubbable, stubbed
+from minara_orchestrator.domain.estimate import Measure
+from minara_orchestrator.domain.history import History, HistoryTurn, repaired
 from minara_orchestrator.domain.prompt import Prompt
 
-BYTES_PER_TOKEN = 3.6
+MOST_WINDOW = 500_000
+"""Of a larger window no more is used, so that a stored history stays far from the 8 MiB that one
+message between services may have."""
+
 RESERVED_OUTPUT_TOKENS = 8_192
+SMALL_WINDOW = 32_000
+"""A model with less reserves a quarter of its window for output."""
+
 SAFETY_MARGIN = 0.04
-_MESSAGE_OVERHEAD_BYTES = 24
+SLICE_FROM, COLLAPSE_FROM, SUMMARISE_FROM, CUT_TO = 0.5, 0.65, 0.8, 0.4
+"""Shares of the budget: where rungs 1 to 3 fire, and what a rung that fires cuts to."""
+
+WHOLE_TURNS_WHEN_COLLAPSED = 3
+WHOLE_STEPS = 2
+VERBATIM_TURNS = (6, 3, 1, 0)
+"""Turns that a boundary note leaves after it; fewer than the first only when nothing else helps."""
 
 
-def _block_bytes(block: Block) -> int:
-    match block:
-        case TextBlock() | ThinkingBlock():
-            return len(block.text.encode())
-        case ToolCallBlock():
-            return len(block.call.name) + len(block.call.arguments_json.encode())
-        case ToolResultBlock():
-            return len(block.envelope.encode())
-        case FileBlock():
-            return 4_096
+class Rung(StrEnum):
+    """What a record says was done."""
+
+    BOUNDARY = "boundary"
+    COLLAPSE = "collapse"
+    SUMMARY = "summary"
+    OWN_RESULTS = "own_results"
 
 
-def _message_bytes(message: Message) -> int:
-    return _MESSAGE_OVERHEAD_BYTES + sum(_block_bytes(block) for block in message.blocks)
+def reserved_output(context_window: int) -> int:
+    """Tokens of a window that input may never take: they are left for what the model says."""
+    is_small = context_window < SMALL_WINDOW
+    return context_window // 4 if is_small else RESERVED_OUTPUT_TOKENS
 
 
-def estimate_tokens(prompt: Prompt) -> int:
-    """Input tokens the next request of this prompt would have, tool definitions included."""
-    size = sum(len(block.text.encode()) for block in prompt.system)
-    size += sum(
-        len(definition.description.encode()) + len(definition.input_schema_json)
-        for definition in prompt.definitions
-    )
-    size += sum(_message_bytes(message) for message in prompt.messages)
-    return int(size / BYTES_PER_TOKEN) + 1
-
-
-def available_tokens(context_window: int) -> int:
+def budget_tokens(context_window: int) -> int:
     """What input may take of a window, after reserved output and the safety margin."""
-    return context_window - RESERVED_OUTPUT_TOKENS - int(context_window * SAFETY_MARGIN)
+    window = min(context_window, MOST_WINDOW)
+    return window - reserved_output(window) - int(window * SAFETY_MARGIN)
 
 
-def fit(prompt: Prompt, context_window: int) -> Prompt:
-    """`prompt` itself when it fits; raises LimitExceeded (CONTEXT_TOO_LARGE) when it cannot."""
-    needed, available = estimate_tokens(prompt), available_tokens(context_window)
-    if needed > available:
-        raise LimitExceeded(
-            "the conversation is too long for this model; start a new session",
-            reason=ErrorReason.CONTEXT_TOO_LARGE,
-            metadata={"tokens": str(needed), "available": str(available)},
-        )
-    return prompt
+def sliced(prompt: Prompt, measure: Measure, target: int) -> Prompt:
+    """Rung 1: without turns that the boundary note covers, oldest first, until `target` tokens."""
+    place = _note_place(prompt.history)
+    if place is None:
+        return prompt
+    covered, rest = prompt.history[:place], prompt.history[place:]
+    room = target - _fixed_tokens(prompt, measure) - _turn_tokens(rest, measure)
+    kept = _newest_within(covered, room, measure)
+    return prompt if kept == covered else prompt.with_history(kept + rest)
+
+
+def collapsed(
+    prompt: Prompt, measure: Measure, target: int, *, protected: Collection[str]
+) -> Prompt:
+    """Rung 2: one line for results of all but the last three turns until `target` tokens; results
+    that name a `protected` id stay."""
+    finished = [place for place, turn in enumerate(prompt.history) if not turn.is_note]
+    end = finished[-WHOLE_TURNS_WHEN_COLLAPSED:]
+    facts = ToolFacts.of(prompt.definitions)
+    chosen = cheapest(
+        (
+            each
+            for each in stubbable(prompt.history, facts, protected=protected)
+            if each.place.turn < end[0]
+        ),
+        excess=measure.prompt(prompt) - target,
+        size_of=lambda result: measure.text(result.envelope),
+    )
+    return prompt.with_history(stubbed(prompt.history, chosen)) if chosen else prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """What rung 3 would do: `folded` goes into a new note together with the `old` one, `verbatim`
+    stays after it; of `covered`, and of `folded`, turns may stay before it while there is room."""
+
+    covered: History
+    old: Note
+    folded: History
+    verbatim: History
+
+
+def planned_fold(prompt: Prompt, verbatim_turns: int) -> Fold | None:
+    """Rung 3, before the summary is written; None when there is nothing to fold."""
+    place = _note_place(prompt.history)
+    covered = prompt.history[: place or 0]
+    later = prompt.history if place is None else prompt.history[place + 1 :]
+    split = len(later) - verbatim_turns
+    if split <= 0:
+        return None
+    return Fold(
+        covered=covered,
+        old=Note() if place is None else read_note(prompt.history[place]),
+        folded=later[:split],
+        verbatim=later[split:],
+    )
+
+
+def most_tokens(
+    prompt: Prompt, fold: Fold, note: Note, measure: Measure, limits: NoteLimits
+) -> int:
+    """How many tokens the prompt has at most once `fold` is done; `note` has what waits."""
+    rest = _turn_tokens((note_turn(note), *fold.verbatim), measure)
+    return _fixed_tokens(prompt, measure) + rest + limits.most_tokens
+
+
+def folded(
+    prompt: Prompt,
+    fold: Fold,
+    note: Note,
+    measure: Measure,
+    target: int,
+    *,
+    limits: NoteLimits,
+    message: str,
+    pending_ids: Sequence[str],
+) -> Prompt:
+    """Rungs 3 and 4: the boundary note in place of what it tells, with the earlier items that bear
+    most on `message`. `note` has what waits for the person, and the summary."""
+    outcomes = within(
+        (*fold.old.outcomes, *outcomes_in(fold.folded)), limits.outcomes, measure, newest=True
+    )
+    note = replace(note, outcomes=outcomes)
+    taken = _turn_tokens((note_turn(note), *fold.verbatim), measure) + limits.earlier
+    before = fold.covered + fold.folded
+    kept = _newest_within(before, target - _fixed_tokens(prompt, measure) - taken, measure)
+    gone = before[: len(before) - len(kept)]
+    items: tuple[Earlier, ...] = earlier_items(
+        gone, fold.old.earlier, measure, limits.earlier, message=message, pending_ids=pending_ids
+    )
+    whole = note_turn(replace(note, earlier=items))
+    return prompt.with_history((*kept, whole, *fold.verbatim))
+
+
+def own_results_stubbed(prompt: Prompt, *, protected: Collection[str]) -> Prompt:
+    """The last resort: one line for this turn's own results of all but its last two steps. What
+    models and people said stays."""
+    answered = [
+        place for place, message in enumerate(prompt.following) if message.role is Role.TOOL
+    ]
+    if len(answered) <= WHOLE_STEPS:
+        return prompt
+    own = (HistoryTurn(turn_id=prompt.turn_id, messages=prompt.following),)
+    facts = ToolFacts.of(prompt.definitions)
+    chosen = [
+        each
+        for each in stubbable(own, facts, protected=protected)
+        if each.place.message < answered[-WHOLE_STEPS]
+    ]
+    if not chosen:
+        return prompt
+    (turn,) = stubbed(own, chosen)
+    return replace(prompt, following=turn.messages)
+
+
+def _note_place(history: History) -> int | None:
+    places = [place for place, turn in enumerate(history) if turn.is_note]
+    return places[-1] if places else None
+
+
+def _turn_tokens(turns: Sequence[HistoryTurn], measure: Measure) -> int:
+    return sum(measure.messages(repaired(turn.messages)) for turn in turns)
+
+
+def _fixed_tokens(prompt: Prompt, measure: Measure) -> int:
+    """What the prompt has without any history, when all its blocks have to be sent again."""
+    return measure.prompt(prompt.with_history(()))
+
+
+def _newest_within(turns: History, room: int, measure: Measure) -> History:
+    """The longest row of newest turns within `room` tokens."""
+    place = len(turns)
+    while place and (room := room - _turn_tokens(turns[place - 1 : place], measure)) >= 0:
+        place -= 1
+    return turns[place:]

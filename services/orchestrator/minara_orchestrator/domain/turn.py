@@ -1,5 +1,6 @@
 """A turn: what starts it, what it may spend, what it leaves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +15,8 @@ from minara_core.messages import Message, user_message
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, PermissionTier
 from minara_core.turn_context import TurnContext
+from minara_orchestrator.domain.history import Compaction
+from minara_orchestrator.domain.prompt import Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,10 @@ class TurnState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one turn may spend at most (turn.md §1). Each is checked before the call it bounds."""
+    """What one turn may spend at most (turn.md §1). Each is checked before the call it bounds.
+
+    `max_session_day_usd` bounds all turns of a session in one UTC day.
+    """
 
     max_steps: int = 25
     max_tool_calls: int = 60
@@ -69,7 +75,15 @@ class Limits:
     max_output_tokens: int = 32_000
     max_output_tokens_per_step: int = 8_192
     max_cost_usd: Decimal = Decimal(2)
+    max_session_day_usd: Decimal = Decimal(20)
     wall_time_seconds: float = 900.0
+
+
+CallCost = Callable[[int, int], Decimal | None]
+"""Dollars of a call with so many input and output tokens; None when the price is not known."""
+
+_LEAST_OUTPUT_TOKENS = 64
+"""A call that may say less than this is not worth its input."""
 
 
 class Budget:
@@ -78,6 +92,7 @@ class Budget:
     def __init__(self, limits: Limits, started: float) -> None:
         self._limits = limits
         self._deadline = started + limits.wall_time_seconds
+        self.session_spent_usd = Decimal(0)
         self.steps = 0
         self.tool_calls = 0
         self.usage = TokenUsage()
@@ -90,24 +105,41 @@ class Budget:
         """Why no further step may start, or None."""
         if self.steps >= self._limits.max_steps:
             return FinishReason.MAX_STEPS
-        cost = self.usage.cost_usd or Decimal(0)
         spent = (
             self.usage.input_tokens >= self._limits.max_input_tokens
             or self.usage.output_tokens >= self._limits.max_output_tokens
-            or cost >= self._limits.max_cost_usd
+            or self._dollars_left <= 0
             or now >= self._deadline
         )
         return FinishReason.BUDGET if spent else None
 
     @property
-    def is_last_step(self) -> bool:
-        """Whether the running step is the last one allowed: the model must conclude in it."""
-        return self.steps >= self._limits.max_steps
+    def next_step_is_last(self) -> bool:
+        """Whether the step that comes is the last one allowed: the model must conclude in it."""
+        return self.steps + 1 >= self._limits.max_steps
+
+    def output_allowance(self, input_tokens: int, cost: CallCost) -> int:
+        """How many tokens the next call may say, so that with its estimated input no limit is
+        passed even if it says them all; 0 when it may not be made."""
+        if self.usage.input_tokens + input_tokens > self._limits.max_input_tokens:
+            return 0
+        left = self._limits.max_output_tokens - self.usage.output_tokens
+        most = min(left, self._limits.max_output_tokens_per_step)
+        base = cost(input_tokens, 0)
+        one = cost(input_tokens, 1)
+        if base is not None and one is not None:
+            free = self._dollars_left - base
+            if free < 0:
+                return 0
+            if one > base:
+                most = min(most, int(free / (one - base)))
+        return most if most >= min(left, _LEAST_OUTPUT_TOKENS) else 0
 
     @property
-    def output_tokens_left(self) -> int:
-        left = self._limits.max_output_tokens - self.usage.output_tokens
-        return max(1, min(left, self._limits.max_output_tokens_per_step))
+    def _dollars_left(self) -> Decimal:
+        spent = self.usage.cost_usd or Decimal(0)
+        of_day = self._limits.max_session_day_usd - self.session_spent_usd
+        return min(self._limits.max_cost_usd, of_day) - spent
 
     def start_step(self) -> int:
         """The number of the step that starts now, from 1."""
@@ -126,12 +158,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One model call and its tools: the messages it adds, and whether the turn ends with it.
+    """One model message and its tools: the prompt with what they add, and whether the turn ends.
 
-    `failure` is set when the model call broke; the messages then hold what came before it broke.
+    `failure` is set when no model answered; the prompt then holds what came before it broke.
     """
 
-    messages: tuple[Message, ...]
+    prompt: Prompt
     finish_reason: FinishReason | None = None
     pending_actions: tuple[PendingAction, ...] = ()
     callable_tools: tuple[str, ...] = ()
@@ -158,6 +190,7 @@ class TurnRecord:
     stage: LifecycleStage = LifecycleStage.EVALUATE
     risk_ceiling: PermissionTier = PermissionTier.READ_ONLY
     open_loops: tuple[str, ...] = ()
+    compaction: Compaction | None = None
 
     @classmethod
     def of_interrupted(cls, turn: Turn) -> Self:

@@ -1,0 +1,117 @@
+"""What a model says in one call: streamed, told, and kept."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from minara_core.events import TextDelta, ThinkingDelta, TokenUsage
+from minara_core.ids import tool_call_id
+from minara_core.messages import Block, Message, Role, TextBlock, ThinkingBlock, ToolCallBlock
+from minara_core.tooling import ToolCall
+from minara_llm.model import (
+    ModelCacheMiss,
+    ModelEvent,
+    ModelFailure,
+    ModelStop,
+    ModelText,
+    ModelThinking,
+    ModelToolCall,
+    ModelUsage,
+    StopReason,
+)
+from minara_llm.prices import cost_of
+from minara_orchestrator.app.ports import Emit
+
+
+@dataclass(slots=True, kw_only=True)
+class Reply:
+    """What the model has said so far in this step; complete once `stop` is set."""
+
+    step: int
+    blocks: list[Block] = field(default_factory=list[Block])
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    stop: StopReason | None = None
+    provider_state: str = ""
+    failure: ModelFailure | None = None
+
+    def take(self, event: ModelEvent, emit: Emit) -> None:
+        match event:
+            case ModelText():
+                self._append_text(event.text)
+                emit(TextDelta(text=event.text))
+            case ModelThinking():
+                self._append_thinking(event.text)
+                emit(ThinkingDelta(text=event.text))
+            case ModelToolCall():
+                call = ToolCall(
+                    tool_call_id=tool_call_id(self.step, len(self.calls)),
+                    name=event.name,
+                    arguments_json=event.arguments_json,
+                )
+                self.calls.append(call)
+                self.blocks.append(ToolCallBlock(call))
+            case ModelUsage():
+                self.usage = self.usage.plus(event.usage)
+            case ModelStop():
+                self.stop = event.reason
+                self.provider_state = event.provider_state
+            case ModelCacheMiss():
+                pass
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether anything was told that another attempt would tell again."""
+        return bool(self.blocks)
+
+    def estimate_usage(self, model: str, *, input_tokens: int, output_tokens: int) -> None:
+        """Charge what was estimated: the provider has reported nothing."""
+        usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+        self.usage = replace(usage, cost_usd=cost_of(model, usage))
+
+    def stop_at(self, failure: ModelFailure) -> None:
+        """The call broke off here."""
+        self.failure, self.stop = failure, None
+
+    def _append_text(self, text: str) -> None:
+        last = self.blocks[-1] if self.blocks else None
+        if isinstance(last, TextBlock):
+            self.blocks[-1] = TextBlock(last.text + text)
+        else:
+            self.blocks.append(TextBlock(text))
+
+    def _append_thinking(self, text: str) -> None:
+        last = self.blocks[-1] if self.blocks else None
+        if isinstance(last, ThinkingBlock):
+            self.blocks[-1] = ThinkingBlock(last.text + text)
+        else:
+            self.blocks.append(ThinkingBlock(text))
+
+    def message(self) -> Message | None:
+        """The assistant message, or None when there is nothing to keep.
+
+        Of a reply that broke off, only its text is kept: half a tool call must never run.
+        """
+        blocks = self.blocks
+        if self.stop is None:
+            blocks = [block for block in blocks if isinstance(block, TextBlock)]
+        if not blocks:
+            return None
+        return Message(
+            role=Role.ASSISTANT,
+            blocks=tuple(blocks),
+            provider_state=self.provider_state if self.stop else "",
+            is_interrupted=self.stop is None,
+        )
+
+
+async def hear(events: AsyncGenerator[ModelEvent, None], step: int, emit: Emit) -> Reply:
+    """Listen to one model message to its end; a ModelFailure is part of the reply."""
+    reply = Reply(step=step)
+    try:
+        async with aclosing(events):
+            async for event in events:
+                reply.take(event, emit)
+    except ModelFailure as failure:
+        reply.stop_at(failure)
+    return reply
