@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minara_core.actions import ActionState
-from minara_core.ids import UserId
+from minara_core.ids import ToolCallId, TurnId, UserId
 from minara_core.taxonomy import TradingState
 from minara_core.tooling import (
     ToolFailure,
     ToolPending,
     ToolSuccess,
     dump_json,
+    result_uri,
 )
 from minara_tools.domain.results import MAX_ENVELOPE_BYTES, capped, decided, envelope
 from minara_tools.domain.trading import INSTALLATION, ScopeState, standing_of
@@ -37,8 +38,16 @@ def test_a_large_result_is_cut_to_valid_json_and_its_whole_is_kept(text: str, ti
     told = json.loads(shown)["data"]
     assert told["is_cut"]
     assert str(len(data.encode())) in told["notice"]
-    assert data.startswith(told["beginning"][:100])
+    assert data.startswith(told["beginning"])
+    assert data.endswith(told["end"])
+    assert "whole" not in told
     assert not cut.is_untrusted
+
+
+def test_a_cut_result_names_where_the_whole_is() -> None:
+    uri = result_uri(TurnId("turn-1"), ToolCallId("1.0"))
+    cut, _ = capped(ToolSuccess(data_json=dump_json("x" * 90_000)), uri)
+    assert json.loads(cut.data_json)["whole"] == "result://turn-1/1.0"
 
 
 def test_a_pending_action_is_told_with_its_preview() -> None:

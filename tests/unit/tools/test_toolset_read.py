@@ -62,6 +62,7 @@ def test_the_tools_have_the_tiers_of_the_design() -> None:
         "get_limits": PermissionTier.READ_ONLY,
         "get_trading_state": PermissionTier.READ_ONLY,
         "minara_pnl": PermissionTier.READ_ONLY,
+        "read_result": PermissionTier.READ_ONLY,
         "read_file": PermissionTier.READ_ONLY,
         "write_file": PermissionTier.CONFIRM_ONCE,
         "buy_token": PermissionTier.CONFIRM_ONCE,
@@ -82,7 +83,7 @@ def test_the_tools_have_the_tiers_of_the_design() -> None:
     assert exits == {"sell_token", "swap_tokens", "cancel_order"}
     from_outside = {entry.name for entry in all_tools() if entry.untrusted_output}
     assert from_outside == {
-        "get_price", "get_trending", "get_fear_greed", "search_tokens", "read_file"
+        "get_price", "get_trending", "get_fear_greed", "search_tokens", "read_file", "read_result"
     }  # fmt: skip
 
 
