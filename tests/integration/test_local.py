@@ -1,13 +1,17 @@
 """`minara local`: five processes here, started, told apart, and ended by their pids."""
 
 import json
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from minara_gateway.main import TOKEN_FILE
+from support.cluster import HOST
 from support.process import minara
 
 SERVICES = {"gateway", "orchestrator", "skills", "tools", "workspace"}
@@ -26,17 +30,27 @@ def _buy(url: str, token: str) -> None:
         assert done.json()["state"] == "ACTION_STATE_DONE"
 
 
+_BELOW_EPHEMERAL = 16_000
+"""No system gives ports from here to 32,000 to connections that name none."""
+
+
+def _free_ports() -> Iterator[int]:
+    first = os.getpid() % 8_000
+    for offset in range(8_000):
+        port = _BELOW_EPHEMERAL + (first + offset) % 8_000
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            yield port
+
+
 @pytest.fixture
 def places() -> dict[str, str]:
     """Free ports for all five."""
     names = ("PORT", "ORCHESTRATOR_ADDRESS", "WORKSPACE_ADDRESS", "SKILLS_ADDRESS", "TOOLS_ADDRESS")
-    found: dict[str, str] = {}
-    for name in names:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        found[f"MINARA_{name}"] = str(port) if name == "PORT" else f"127.0.0.1:{port}"
-    return found
+    return {
+        f"MINARA_{name}": str(port) if name == "PORT" else f"{HOST}:{port}"
+        for name, port in zip(names, _free_ports(), strict=False)
+    }
 
 
 def test_five_processes_start_answer_and_end(tmp_path: Path, places: dict[str, str]) -> None:
