@@ -24,7 +24,7 @@ from minara_gateway.embedded import EmbeddedSettings, run_embedded
 from minara_gateway.serving import bind_unix, serving
 from minara_gateway.settings import GatewaySettings
 from minara_llm.model import ModelEvent, ModelRequest
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
 from minara_llm.scripted import ScriptedModel, calls, says
 from minara_orchestrator.settings import OrchestratorSettings
 from minara_runtime import genai, telemetry

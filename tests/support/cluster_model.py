@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from minara_core.clock import pause
 from minara_gateway.serving import serving
 from minara_llm.model import ModelEvent, ModelText, ModelToolCall
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
 from minara_llm.wire.openai_prompts import chat_view
 from support.cluster import Port
 from support.wire.dialects import ChatDialect

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from minara_core.ids import ToolCallId
-from minara_core.messages import Message, Role, ToolCallBlock, ToolResultBlock, user_message
+from minara_core.messages import (
+    Message,
+    Role,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    user_message,
+)
 from minara_core.taxonomy import PermissionTier
 from minara_core.tooling import ToolCall, ToolDefinition, ok
 from minara_llm.model import (
@@ -16,12 +23,18 @@ from minara_llm.model import (
     ModelToolCall,
     ToolChoice,
 )
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
+from minara_llm.offline.plan import plan
 
-TOOL_NAMES = (
-    "buy_token", "get_fear_greed", "get_portfolio", "get_price", "get_trending", "read_file",
-    "search_tokens", "sell_token",
+READ_NAMES = (
+    "get_fear_greed", "get_fills", "get_limits", "get_orders", "get_portfolio", "get_price",
+    "get_trading_state", "get_trending", "minara_account", "minara_pnl", "minara_total_balance",
+    "read_file", "read_result", "search_tokens",
 )  # fmt: skip
+ORDER_NAMES = (
+    "buy_token", "cancel_order", "place_limit_order", "sell_token", "swap_tokens", "transfer_token",
+)  # fmt: skip
+TOOL_NAMES = (*READ_NAMES, *ORDER_NAMES)
 
 
 def a_tool(name: str) -> ToolDefinition:
@@ -30,7 +43,10 @@ def a_tool(name: str) -> ToolDefinition:
         description=name,
         input_schema_json="{}",
         tool_set="read",
-        permission_tier=PermissionTier.READ_ONLY,
+        permission_tier=(
+            PermissionTier.CONFIRM_ONCE if name in ORDER_NAMES else PermissionTier.READ_ONLY
+        ),
+        is_fund_moving=name in ORDER_NAMES,
     )
 
 
@@ -53,8 +69,9 @@ def a_request(
     )
 
 
-async def stream(request: ModelRequest) -> list[ModelEvent]:
-    return [event async for event in OfflineModel().stream(request)]
+async def stream(request: ModelRequest, *, is_degraded: bool = False) -> list[ModelEvent]:
+    model = OfflineModel(is_degraded=is_degraded)
+    return [event async for event in model.stream(request)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +81,8 @@ class Reply:
     pieces: int
 
 
-async def reply(request: ModelRequest) -> Reply:
-    events = await stream(request)
+async def reply(request: ModelRequest, *, is_degraded: bool = False) -> Reply:
+    events = await stream(request, is_degraded=is_degraded)
     texts = [event.text for event in events if isinstance(event, ModelText)]
     return Reply(
         calls=tuple(
@@ -78,14 +95,29 @@ async def reply(request: ModelRequest) -> Reply:
     )
 
 
-def tool_messages(results: Sequence[tuple[str, str]], step: int = 1) -> tuple[Message, Message]:
-    """The assistant message that made the calls, and the one with their envelopes."""
+def tool_messages(
+    results: Sequence[tuple[str, str]],
+    step: int = 1,
+    *,
+    arguments: Sequence[Mapping[str, Any]] = (),
+    said: str = "",
+) -> tuple[Message, Message]:
+    """The assistant message that made the calls, after it had `said` something, and the one with
+    their envelopes. `arguments` are those of the calls, in order."""
+    given: list[Mapping[str, Any]] = [*arguments]
+    given += [dict[str, Any]() for _ in results[len(given) :]]
     made = [
-        ToolCall(tool_call_id=ToolCallId(f"{step}.{index}"), name=name, arguments_json="{}")
+        ToolCall(
+            tool_call_id=ToolCallId(f"{step}.{index}"),
+            name=name,
+            arguments_json=json.dumps(dict(given[index])),
+        )
         for index, (name, _) in enumerate(results)
     ]
+    spoken = (TextBlock(said),) if said else ()
+    calls = tuple(ToolCallBlock(call) for call in made)
     return (
-        Message(role=Role.ASSISTANT, blocks=tuple(ToolCallBlock(call) for call in made)),
+        Message(role=Role.ASSISTANT, blocks=(*spoken, *calls)),
         Message(
             role=Role.TOOL,
             blocks=tuple(
@@ -96,8 +128,18 @@ def tool_messages(results: Sequence[tuple[str, str]], step: int = 1) -> tuple[Me
     )
 
 
-async def answer(text: str, results: Sequence[tuple[str, str]]) -> Reply:
-    return await reply(a_request([user_message(text), *tool_messages(results)]))
+async def answer(
+    text: str, results: Sequence[tuple[str, str]], *, is_degraded: bool = False
+) -> Reply:
+    """What is said once the calls that `text` asks for have these results, named in order."""
+    planned = list(plan(text).calls)
+    arguments: list[Mapping[str, Any]] = []
+    for name, _ in results:
+        call = next((one for one in planned if one.name == name), None)
+        arguments.append(call.arguments if call else {})
+        planned = [one for one in planned if one is not call]
+    made = tool_messages(results, arguments=arguments)
+    return await reply(a_request([user_message(text), *made]), is_degraded=is_degraded)
 
 
 def price_envelope(symbol: str, price: str, *, source: str = "live") -> str:

@@ -54,6 +54,11 @@ class NamedMove:
         return f"{said} at {self.price}" if self.price is not None else said
 
 
+def order_ids(folded: str) -> tuple[str, ...]:
+    """What reads as the id of an order, or its beginning, in folded text."""
+    return tuple(match.group() for match in _REFERENCE.finditer(folded))
+
+
 def _same_asset(named: str, asset: str) -> bool:
     if named[:2].lower() == "0x":
         return named.lower() == asset.lower()
@@ -229,7 +234,7 @@ def _contradiction_of_cancel(parsed: Parsed, move: NamedMove) -> str | None:
     named = [one.symbol for one in parsed.assets if one.is_tradeable]
     if named and not any(_same_asset(symbol, move.asset) for symbol in named):
         return "asset"
-    ids: list[str] = _REFERENCE.findall(parsed.folded)
+    ids = order_ids(parsed.folded)
     is_meant = any(one.startswith(move.reference) or move.reference.startswith(one) for one in ids)
     return "reference" if ids and not is_meant else None
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from minara_core.messages import user_message
 from minara_llm.model import ChatModel, FailureKind, ModelFailure, ModelRequest
-from minara_llm.offline import OFFLINE_PROVIDER
+from minara_llm.offline.model import OFFLINE_PROVIDER
 from minara_llm.wire_errors import failure
 
 PROBE_SECONDS = 20.0

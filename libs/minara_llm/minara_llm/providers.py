@@ -6,7 +6,7 @@ from typing import Protocol
 from minara_llm.anthropic import BASE_URL as ANTHROPIC_URL
 from minara_llm.anthropic import AnthropicModel
 from minara_llm.model import ChatModel
-from minara_llm.offline import OFFLINE_PROVIDER, OfflineModel
+from minara_llm.offline.model import OFFLINE_PROVIDER, OfflineModel
 from minara_llm.openai import CHAT_PATH, OpenAIModel
 from minara_llm.responses import ResponsesModel
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from minara_core.errors import InvalidRequest
 from minara_core.reasons import ErrorReason
 from minara_llm.model import ChatModel
-from minara_llm.offline import OFFLINE_MODEL, OFFLINE_PROVIDER
+from minara_llm.offline.model import OFFLINE_MODEL, OFFLINE_PROVIDER
 from minara_llm.providers import PROVIDERS, Closable, ProviderSettings, make_model
 
 

@@ -16,7 +16,7 @@ from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.ids import IdSource
 from minara_llm.failover import Breakers
 from minara_llm.model import ChatModel
-from minara_llm.offline import OFFLINE_PROVIDER
+from minara_llm.offline.model import OFFLINE_PROVIDER
 from minara_llm.prices import facts_of
 from minara_llm.selection import ModelRole, ModelSelection
 from minara_orchestrator.adapters.bug_reports import BugReports

@@ -23,7 +23,7 @@ from minara_gateway.peers import Channels
 from minara_gateway.serving import bind_unix, serving
 from minara_gateway.store import GatewayStore
 from minara_llm.model import ModelEvent, ModelRequest
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
 from minara_llm.scripted import Events
 from minara_runtime import telemetry
 from minara_runtime.channels import connect_in_process

@@ -11,7 +11,7 @@ from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
 from minara_llm.failover import Breakers
 from minara_llm.model import ChatModel
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
 from minara_llm.scripted import Script, ScriptedModel
 from minara_orchestrator.app.ask_model import ModelAsker
 from minara_orchestrator.app.fit_prompt import PromptFitter

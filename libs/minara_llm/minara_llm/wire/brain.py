@@ -15,7 +15,7 @@ from minara_llm.model import (
     ModelUsage,
     StopReason,
 )
-from minara_llm.offline import OfflineModel
+from minara_llm.offline.model import OfflineModel
 
 AnswerPart = ModelThinking | ModelText | ModelToolCall
 

@@ -8,7 +8,7 @@ from minara_core.clock import Clock, pause
 from minara_core.events import ContextCompacted, ModelSwitched, StepStarted, TextReset, TokenUsage
 from minara_llm.failover import Breakers, wait_before_retry
 from minara_llm.model import ChatModel, FailureKind, ModelFailure, ModelRequest, ToolChoice
-from minara_llm.offline import OFFLINE_PROVIDER
+from minara_llm.offline.model import OFFLINE_PROVIDER
 from minara_llm.prices import cost_of
 from minara_orchestrator.app.fit_prompt import FitAsk, Fitted, PromptFitter
 from minara_orchestrator.app.ports import Emit

@@ -9,7 +9,7 @@ from minara_core.ids import SINGLE_USER, UserId
 from minara_core.reasons import ErrorReason
 from minara_llm.failover import Breakers
 from minara_llm.model import ChatModel, FailureKind, ModelFailure
-from minara_llm.offline import OFFLINE_PROVIDER, OfflineModel
+from minara_llm.offline.model import OFFLINE_PROVIDER, OfflineModel
 from minara_llm.prices import facts_of
 from minara_llm.probe import probe
 from minara_llm.selection import OFFLINE_CHOICE, ModelChoice, ModelRole, ModelSelection

@@ -1,32 +1,15 @@
 """From one clause that asks for a trade to one order tool call, or to the sentence why not."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 
 from minara_core.clauses import Clause
 from minara_core.errors import InvalidRequest
+from minara_core.lexicon_tables import asset_table
 from minara_core.lexicon_terms import AmountMention, AssetMention, Direction, MoveMention, Parsed
 from minara_core.money import canonical, parse_amount
 from minara_core.taxonomy import AssetClass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCall:
-    """A tool call the message asks for, with the arguments of its schema."""
-
-    name: str
-    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """A sentence to say, by its key in the phrases, and its values."""
-
-    key: str
-    values: Mapping[str, str] = field(default_factory=dict[str, str])
-
+from minara_llm.offline.steps import PlannedCall, Remark
 
 _OUTWARD = frozenset({Direction.TRANSFER, Direction.WITHDRAW})
 _ACCOUNTS = re.compile(
@@ -35,8 +18,17 @@ _ACCOUNTS = re.compile(
 )
 _LIMIT_BEFORE = re.compile(r"(?:\bat|@)\s?$")
 _LIMIT_ANYWHERE = re.compile(r"\blimit\b|限價|限价|지정가")
+_LIMIT_IN_WORDS = re.compile(
+    r"(?:\bat|@) (?:an? )?(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million)\b"
+)
 _CONDITION = re.compile(
     r"\b(?:if|when|once|stop|below|above)\b|如果|時|时|跌|漲|涨|면\s|손절|止損|止损"
+)
+_LATER = re.compile(
+    r"\bevery (?:other )?(?:day|week|month|hour|minute|morning|evening|night|\w+day)\b|\btomorrow\b"
+    r"|\b(?:daily|weekly|monthly|hourly|tonight)\b|每(?:天|日|週|周|月|小時|小时)|明天|定投"
+    r"|매(?:일|주|달|월|시간)(?![가-힣])|매일매일|내일"
 )
 _SPOT = frozenset({Direction.BUY, Direction.SELL, Direction.SWAP})
 
@@ -87,6 +79,21 @@ def _limit_price(parsed: Parsed, clause: Clause) -> str | None:
     return _amount_text(prices[0].value) if is_limit else None
 
 
+def _is_unread_limit(parsed: Parsed, clause: Clause) -> bool:
+    """Whether the words want a limit whose price was not read, or is in another currency: then
+    neither an order at the market nor one at that number is what they ask for."""
+    prices = clause.prices or parsed.prices
+    if prices:
+        return any(not _is_in_dollars(price) for price in prices)
+    text = parsed.folded
+    return bool(_LIMIT_ANYWHERE.search(text) or _LIMIT_IN_WORDS.search(text))
+
+
+def _is_in_dollars(price: AmountMention) -> bool:
+    unit = price.unit
+    return unit in {None, "usd"} or asset_table().classes.get(unit or "") is AssetClass.STABLECOIN
+
+
 def _own_accounts(parsed: Parsed, clause: Clause) -> tuple[str, str] | None:
     """From which own account to which other one; None when the words name none."""
     text = parsed.folded[clause.start : clause.end]
@@ -105,6 +112,10 @@ def _refusal(parsed: Parsed, clause: Clause, move: MoveMention) -> Remark | None
     is_trade = move.direction is not Direction.SWAP
     if (clause.prices or parsed.prices) and not (is_trade and _limit_price(parsed, clause)):
         return _remark("no_condition")
+    if _LATER.search(parsed.folded):
+        return _remark("no_condition")
+    if _is_unread_limit(parsed, clause):
+        return _remark("which_limit")
     return None
 
 

@@ -13,7 +13,7 @@ Phrases = Mapping[str, str]
 @cache
 def all_phrases() -> Mapping[str, Phrases]:
     """Every section of the data file, by language and script."""
-    path = files("minara_llm") / "offline_phrases.toml"
+    path = files("minara_llm.offline") / "phrases.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
