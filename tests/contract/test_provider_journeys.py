@@ -83,27 +83,39 @@ def a_persons_message(turn: int) -> Message:
     return Message(role=Role.USER, blocks=(text, file) if turn % 3 == 1 else (text,))
 
 
-async def play(provider: ScriptedProvider, apis: Sequence[str]) -> None:
-    """A turn each, of two steps: two calls at once, then the answer."""
+async def play(
+    provider: ScriptedProvider,
+    apis: Sequence[str],
+    *,
+    steps: int = 2,
+    compacted: frozenset[int] = frozenset(),
+) -> None:
+    """A turn each, of steps with two calls at once, the last with the answer. In the turns that are
+    `compacted` all turns before give way to a summary between the first step and the second."""
     messages: list[Message] = []
     async with all_models(provider, apis) as models:
         for turn, api in enumerate(apis, start=1):
+            start = len(messages)
             messages += [context_message(f"[signal {turn}]"), a_persons_message(turn)]
             thought = (ModelThinking(text="Let me "), ModelThinking(text="see."))
             calls = tuple(ModelToolCall(name=name, arguments_json=text) for name, text in CALLS)
             provider.answer(
-                Answer(parts=(*thought, ModelText(text="Looking. "), *calls)),
+                *[Answer(parts=(*thought, ModelText(text="Looking. "), *calls))] * (steps - 1),
                 Answer(parts=(*thought, ModelText(text=f"Answer {turn}: "), ModelText(text="5."))),
             )
-            for step in (1, 2):
+            for step in range(1, steps + 1):
+                if step == 2 and turn in compacted:
+                    messages[:start] = [context_message(f"[what was said before turn {turn}]")]
                 request = a_request(*messages, system=SYSTEM, files=FILES)
                 events = await ask(models[api], request)
-                assert not [event for event in events if isinstance(event, ModelCacheMiss)]
+                misses = [event for event in events if isinstance(event, ModelCacheMiss)]
+                assert not misses or compacted
                 messages.append(said(events, step))
-                if step == 1:
+                if step < steps:
                     assert tool_calls(events) == CALLS
                     messages.append(results_of(messages[-1]))
-            assert "".join(texts(events)) == f"Answer {turn}: 5."
+                else:
+                    assert "".join(texts(events)) == f"Answer {turn}: 5."
 
 
 def assert_accepted_and_extending(provider: ScriptedProvider, apis: Sequence[str]) -> None:
@@ -130,6 +142,20 @@ async def test_a_session_may_change_its_model_every_turn(tour: tuple[str, ...]) 
     async with a_provider() as provider:
         await play(provider, apis)
         assert_accepted_and_extending(provider, apis)
+
+
+@pytest.mark.parametrize("api", ["anthropic", "opus", "haiku", "responses", "chat", "compatible"])
+async def test_a_session_may_be_compacted_in_the_middle_of_a_turn(api: str) -> None:
+    steps, compacted = 4, frozenset({3, 4, 7})
+    async with a_provider() as provider:
+        await play(provider, [api] * TURNS, steps=steps, compacted=compacted)
+        assert provider.broken == []
+        assert [exchange.refusal for exchange in provider.exchanges] == [None] * steps * TURNS
+        turns = [provider.exchanges[n * steps : (n + 1) * steps] for n in range(TURNS)]
+        # From the compaction on, the turn only grows again.
+        for seen in turns:
+            for shorter, longer in itertools.pairwise(seen[1:]):
+                assert longer.texts[: len(shorter.texts)] == shorter.texts
 
 
 async def test_a_session_goes_on_where_system_messages_are_not_taken_after_all() -> None:

@@ -276,3 +276,12 @@ async def test_one_model_serves_many_calls_at_once(line: Line) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(ask(line.model, a_request())) for _ in range(4)]
     assert [texts(task.result()) for task in tasks] == [["Hi."]] * 4
+
+
+@pytest.mark.parametrize(
+    "data", ["[" * 20_000 + "]" * 20_000, '{"type":' * 9_000 + "1" + "}" * 9_000]
+)
+async def test_json_too_deep_to_be_read_is_malformed(line: Line, data: str) -> None:
+    event = f"event: message_delta\ndata: {data}\n\n".encode()
+    line.wire.answer(Reply(parts=(line.dialect.stream("Hel", stop=None) + event,)))
+    assert (await failure_of(line)).kind is FailureKind.MALFORMED_STREAM

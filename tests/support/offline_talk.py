@@ -54,7 +54,7 @@ def a_request(
     messages: Sequence[Message],
     *,
     tools: Sequence[str] = TOOL_NAMES,
-    callable_tools: Sequence[str] = (),
+    callable_tools: Sequence[str] | None = None,
     tool_choice: ToolChoice = ToolChoice.AUTO,
 ) -> ModelRequest:
     return ModelRequest(
@@ -65,7 +65,7 @@ def a_request(
         max_output_tokens=1000,
         session_id="session",
         tool_choice=tool_choice,
-        callable_tools=tuple(callable_tools),
+        callable_tools=None if callable_tools is None else tuple(callable_tools),
     )
 
 

@@ -92,6 +92,25 @@ def asks_to_cancel(message: str | Parsed) -> bool:
     )
 
 
+def is_put_off(parsed: Parsed) -> bool:
+    """Whether it asks for a move at another moment than now: later, again and again, or only if
+    something comes about. A question what would come of it asks for none."""
+    if not parsed.conditions or not any(move.is_named for move in parsed.moves):
+        return False
+    is_ask = parsed.amounts or any(move.is_request for move in parsed.moves)
+    is_question = _QUESTION_END.search(parsed.folded) and not _is_polite(parsed.folded)
+    return bool(is_ask) and not is_question and not _asks_beside_conditions(parsed)
+
+
+def _asks_beside_conditions(parsed: Parsed) -> bool:
+    """Whether words of a question stand there that are not a condition's own, such as 如果."""
+    return any(
+        not any(start <= match.start() and match.end() <= end for start, end in parsed.conditions)
+        for pattern in stage_table().question.values()
+        for match in pattern.finditer(parsed.folded)
+    )
+
+
 def is_continuation(text: str) -> bool:
     """Whether `text` has no content of its own: it only carries on or changes one number."""
     return _is_continuation(parse(text))

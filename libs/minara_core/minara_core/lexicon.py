@@ -11,7 +11,7 @@ from functools import lru_cache
 from minara_core.lexicon_amounts import read_numbers
 from minara_core.lexicon_assets import find_assets
 from minara_core.lexicon_moves import find_moves
-from minara_core.lexicon_tables import decision_table, stage_table
+from minara_core.lexicon_tables import condition_table, decision_table, stage_table
 from minara_core.lexicon_terms import Language, Parsed, TopicMention
 
 _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
@@ -58,6 +58,17 @@ def _topics(folded: str) -> tuple[TopicMention, ...]:
     return tuple(sorted(found, key=lambda mention: (mention.start, mention.topic)))
 
 
+def _conditions(folded: str) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        sorted(
+            match.span()
+            for language, pattern in condition_table().items()
+            if language is Language.EN or not folded.isascii()
+            for match in pattern.finditer(folded)
+        )
+    )
+
+
 def parse(text: str) -> Parsed:
     """What `text` names: assets, moves, amounts, prices, leverage and topics, with positions."""
     return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parsed(text)
@@ -85,6 +96,7 @@ def _parsed(text: str) -> Parsed:
         prices=numbers.prices,
         leverage=numbers.leverage,
         topic_mentions=_topics(folded),
+        conditions=_conditions(folded),
         has_unread_number=numbers.has_unread,
     )
 

@@ -27,7 +27,9 @@ _NO_AMOUNT = re.compile(
 _TENTHS = re.compile(r"\s?成(?!本|功|交|為|为|立|長|长)")
 _JOINED = re.compile(r"\s?(?:的|of\s)?\s?")
 _RANGE = re.compile(r"\s?(?:[-~/⁄]|to|至|到|에서)\s?[$]?[0-9]|[_'’][0-9]")
-_BEFORE_UNREAD = frozenset("-+~/⁄")
+_BEFORE_UNREAD = re.compile(
+    r"(?:[-+~/⁄]|(?<![a-z0-9])(?:minus|negative)[ -]?|[負负]\s?|마이너스\s?)$"
+)
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _MOST_MULTIPLIERS = 3
 _HUNDREDTHS: Mapping[str, Decimal] = MappingProxyType({"half": Decimal(50), "quarter": Decimal(25)})
@@ -130,8 +132,7 @@ class _Reader:
     def read_digits(self, start: int, end: int) -> None:
         value = _value(self._folded[start:end])
         sign, first = self._sign(start)
-        minus = self._folded[first - 1 : first] if first else ""
-        if value is None or minus in _BEFORE_UNREAD or _RANGE.match(self._folded, end):
+        if value is None or self._is_signed(first) or _RANGE.match(self._folded, end):
             self.has_unread = True
             return
         factor, position = self._factor(end, has_sign=sign is not None)
@@ -158,6 +159,10 @@ class _Reader:
             return True
         return False
 
+    def _is_signed(self, start: int) -> bool:
+        """Whether a sign stands before it, in a character or spelled out, so that it is no size."""
+        return _BEFORE_UNREAD.search(self._folded[max(0, start - 10) : start]) is not None
+
     def _goes_on(self, position: int) -> bool:
         """Whether a letter or digit follows at once, so that no number ends here."""
         follows = self._folded[position : position + 1]
@@ -168,7 +173,11 @@ class _Reader:
         counter = self._table.counters.match(self._folded, end)
         if counter and self._asset_from(counter.end()) is None:
             return  # "사주세요" asks to buy, it does not count four shares
-        if unit is not None and not self.is_taken(start):
+        if unit is None or self.is_taken(start):
+            return
+        if self._is_signed(start):
+            self.has_unread = True
+        else:
             self._keep(multiply(value, share), unit, start, position)
 
     def read_shares(self) -> None:

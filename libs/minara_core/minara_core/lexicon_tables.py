@@ -221,6 +221,12 @@ def amount_table() -> AmountTable:
 
 
 @cache
+def condition_table() -> LanguagePatterns:
+    """What puts a move off, so that it is not to be made now."""
+    return _by_language(_read("conditions"))
+
+
+@cache
 def decision_table() -> DecisionTable:
     raw = _read("decisions")
     return DecisionTable(yes=frozenset(raw["yes"]), no=frozenset(raw["no"]))

@@ -94,8 +94,10 @@ class Parsed:
     """A message as the lexicon reads it.
 
     `plain` is the text after NFKC, `folded` the same case-folded, index by index. `prices` are
-    numbers that set a price or trigger and no size. `has_unread_number`: a number was seen whose
-    value is not certain (a range, a sign, odd separators), so nothing may be concluded from it.
+    numbers that set a price or trigger and no size. `conditions` are the spans of the words that
+    put a move off: until something comes about, to a later time, or to many times.
+    `has_unread_number`: a number was seen whose value is not certain (a range, a sign, odd
+    separators), so nothing may be concluded from it.
     """
 
     language: Language
@@ -107,6 +109,7 @@ class Parsed:
     prices: tuple[AmountMention, ...]
     leverage: Decimal | None
     topic_mentions: tuple[TopicMention, ...]
+    conditions: tuple[tuple[int, int], ...] = ()
     has_unread_number: bool = False
 
     @property

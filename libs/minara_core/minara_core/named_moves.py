@@ -146,9 +146,12 @@ def names_move(text: str, move: NamedMove) -> bool:
 
     The amount, the price and the order's id must be equal if the text names any; a move with a
     price is named by a text with that price alone. Refused, quoted and reported moves name nothing,
-    nor does a text that contradicts the move elsewhere.
+    nor does a text that contradicts the move elsewhere. What is put off to a later moment, or made
+    to depend on one, is not asked for now.
     """
     parsed = parse(text)
+    if parsed.conditions:
+        return False
     told = _with_pronouns(clauses(parsed))
     if move.direction is Direction.CANCEL:
         return asks_to_cancel(parsed) and _contradiction(parsed, told, move) is None

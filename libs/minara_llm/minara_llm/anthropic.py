@@ -23,6 +23,7 @@ from minara_llm.model import FailureKind, ModelEvent, ModelFailure, ModelRequest
 from minara_llm.prices import UNKNOWN_WINDOW, facts_of
 from minara_llm.sent_files import accepted_files
 from minara_llm.wire_errors import failure, kind_of, retry_after
+from minara_llm.wire_values import UNREADABLE
 
 BASE_URL = "https://api.anthropic.com"
 TIMEOUT_SECONDS = 120.0
@@ -33,6 +34,7 @@ MOST_NAMES = 1_000
 
 _NO_SYSTEM = re.compile(r"\brole\b.*\bsystem\b|\bsystem\b.*\brole\b", re.IGNORECASE | re.DOTALL)
 _NO_THINKING = re.compile(r"\b(?:signature|thinking)\b", re.IGNORECASE)
+_WANTS_THINKING = re.compile(r"\bexpected\b\W*(?:redacted_)?thinking\b", re.IGNORECASE)
 
 
 class AnthropicModel:
@@ -115,10 +117,8 @@ class AnthropicModel:
                 names.add(cleaned(model.id))
                 if len(names) == MOST_NAMES:
                     break
-        except (sdk.APIError, transport.HTTPError, ValueError) as error:
+        except (sdk.APIError, transport.HTTPError, *UNREADABLE) as error:
             raise _failure_of(sdk, transport, error) from error
-        except (AttributeError, TypeError) as error:
-            raise failure(PROVIDER, FailureKind.MALFORMED_STREAM) from error
         return tuple(sorted(names))
 
     async def aclose(self) -> None:
@@ -134,23 +134,25 @@ class AnthropicModel:
             async with await client.messages.create(**body, stream=True) as events:
                 async for event in events:
                     yield event
-        except (sdk.APIError, transport.HTTPError, transport.StreamError, ValueError) as error:
+        except (sdk.APIError, transport.HTTPError, transport.StreamError, *UNREADABLE) as error:
             raise _failure_of(sdk, transport, error) from error
 
     def _after(
         self, refusal: ModelFailure, dialect: MessagesDialect, body: Body
     ) -> MessagesDialect | None:
         """What may be sent instead; None when nothing of our form was refused. That a model takes
-        no system messages holds for good, a thought that is known no more for this history."""
+        no system messages holds for good, what it says of thoughts for this history."""
         if refusal.kind is not FailureKind.BAD_REQUEST:
             return None
         detail = refusal.metadata.get("detail", "")
         if _NO_SYSTEM.search(detail) and has_system_messages(body):
             self._dialect = replace(self._dialect, carries_system=False)
             return replace(dialect, carries_system=False)
-        if _NO_THINKING.search(detail) and has_thinking(body):
+        if not _NO_THINKING.search(detail):
+            return None
+        if has_thinking(body) and not _WANTS_THINKING.search(detail):
             return replace(dialect, replays_thinking=False)
-        return None
+        return replace(dialect, asks_thinking=False) if "thinking" in body else None
 
     def _connected(self, sdk: Any) -> Any:
         if self._client is None:
@@ -176,7 +178,7 @@ def _failure_of(sdk: Any, transport: Any, error: Any) -> ModelFailure:
     """An exception of the SDK, of what it stands on, or of what cannot be read, in our words."""
     if isinstance(error, sdk.APITimeoutError | transport.TimeoutException):
         return failure(PROVIDER, FailureKind.TIMEOUT)
-    if isinstance(error, ValueError):
+    if isinstance(error, UNREADABLE):
         return failure(PROVIDER, FailureKind.MALFORMED_STREAM)
     if not isinstance(error, sdk.APIStatusError):
         return failure(PROVIDER, FailureKind.CONNECTION)

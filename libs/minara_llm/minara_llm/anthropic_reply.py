@@ -1,6 +1,6 @@
 """Anthropic's stream of events as ModelEvents, and what is kept of it for replay."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +22,9 @@ from minara_llm.model import (
 from minara_llm.prices import priced
 from minara_llm.provider_state import dump_state
 from minara_llm.wire_errors import failure
+from minara_llm.wire_values import MOST_TOKENS, UNREADABLE, count_of, id_of, text_of, usage_of
 
+_READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 _STOPS = MappingProxyType(
     {
         "tool_use": StopReason.TOOL_CALLS,
@@ -53,8 +55,9 @@ class _Block:
         return cleaned(self.text) or self.given_input or "{}"
 
     @property
-    def has_readable_arguments(self) -> bool:
-        return is_json(self.arguments)
+    def is_whole(self) -> bool:
+        """Whether the provider had finished the call; no arguments at all are none yet."""
+        return self.is_complete and is_json(self.text or self.given_input)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,21 +74,31 @@ class AnthropicReply:
     told: TokenUsage = field(default_factory=TokenUsage)
     blocks: list[_Block] = field(default_factory=list[_Block])
     open_blocks: dict[int, _Block] = field(default_factory=dict[int, _Block])
-    told_calls: int = 0
+    counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def take(self, event: Any) -> list[ModelEvent]:
         """What the event adds. Raises ModelFailure for one that fits nowhere."""
         self.has_begun = True
         try:
             return self._take(event)
-        except (AttributeError, KeyError, TypeError) as error:
+        except UNREADABLE as error:
+            raise failure(PROVIDER, FailureKind.MALFORMED_STREAM) from error
+
+    def finish(self) -> list[ModelEvent]:
+        """Calls, usage, and the stop. Raises ModelFailure when the stream broke off.
+
+        Calls are told here: before it nothing says that the answer was not refused.
+        """
+        try:
+            return self._finish()
+        except UNREADABLE as error:
             raise failure(PROVIDER, FailureKind.MALFORMED_STREAM) from error
 
     def _take(self, event: Any) -> list[ModelEvent]:
         match getattr(event, "type", ""):
             case "message_start":
-                self.message_id = event.message.id or ""
-                self._count(event.message.usage)
+                self.message_id = id_of(event.message.id)
+                self._count(getattr(event.message, "usage", None))
                 return [*self._spent(), *_cache_miss(event.message)]
             case "content_block_start":
                 return self._open(event.index, event.content_block)
@@ -94,30 +107,33 @@ class AnthropicReply:
             case "content_block_stop":
                 block = self.open_blocks[event.index]
                 block.is_complete = True
-                return [*_told(block, block.joiner.rest()), *self._ready_calls()]
+                return _told(block, block.joiner.rest())
             case "message_delta":
-                self.stop = event.delta.stop_reason or self.stop
-                self._count(event.usage)
+                self.stop = text_of(event.delta.stop_reason) or self.stop
+                self._count(getattr(event, "usage", None))
             case _:
                 pass
         return []
 
-    def finish(self) -> list[ModelEvent]:
-        """Calls that wait, usage, and the stop. Raises ModelFailure when the stream broke off."""
+    def _finish(self) -> list[ModelEvent]:
         if self.stop is None:
             raise failure(PROVIDER, FailureKind.MALFORMED_STREAM)
         reason = _STOPS.get(self.stop, StopReason.END)
-        if reason is StopReason.MAX_TOKENS:
-            # A call that the limit cut in half must never run, nor be replayed.
-            self.blocks = [
-                block
-                for block in self.blocks
-                if block.kind != "tool_use" or block.has_readable_arguments
-            ]
-        rest = [event for block in self.blocks for event in _told(block, block.joiner.rest())]
-        events = [*rest, *self._ready_calls(is_over=True)]
+        if reason is StopReason.REFUSAL:
+            # What was called before the answer was refused must never run, nor be replayed.
+            self.blocks = [block for block in self.blocks if block.kind != "tool_use"]
+        elif reason is StopReason.MAX_TOKENS:
+            # The same for a call that the limit cut.
+            self.blocks = [b for b in self.blocks if b.kind != "tool_use" or b.is_whole]
+        calls: list[ModelEvent] = [
+            ModelToolCall(name=block.content["name"], arguments_json=block.arguments)
+            for block in self.blocks
+            if block.kind == "tool_use"
+        ]
         if reason in {StopReason.END, StopReason.TOOL_CALLS}:
-            reason = StopReason.TOOL_CALLS if self.told_calls else StopReason.END
+            reason = StopReason.TOOL_CALLS if calls else StopReason.END
+        rest = [event for block in self.blocks for event in _told(block, block.joiner.rest())]
+        events = [*rest, *calls]
         return [*events, *self._spent(), ModelStop(reason=reason, provider_state=self._state())]
 
     def _open(self, index: int, content: Any) -> list[ModelEvent]:
@@ -126,9 +142,9 @@ class AnthropicReply:
             case "tool_use":
                 made = _call(content)
             case "redacted_thinking":
-                made = _Block({"type": kind, "data": content.data})
+                made = _Block({"type": kind, "data": text_of(content.data)})
             case "thinking":
-                made = _Block({"type": kind, "signature": content.signature or ""})
+                made = _Block({"type": kind, "signature": text_of(content.signature)})
             case "text":
                 made = _Block({"type": kind})
             case _:
@@ -152,35 +168,19 @@ class AnthropicReply:
                 pass
         return []
 
-    def _ready_calls(self, *, is_over: bool = False) -> list[ModelEvent]:
-        """Calls in their order, each once it is complete; an unreadable one holds back the rest."""
-        calls = [block for block in self.blocks if block.kind == "tool_use"]
-        ready: list[ModelEvent] = []
-        for block in calls[self.told_calls :]:
-            if not is_over and not (block.is_complete and block.has_readable_arguments):
-                break
-            ready.append(ModelToolCall(name=block.content["name"], arguments_json=block.arguments))
-        self.told_calls += len(ready)
-        return ready
-
     def _count(self, usage: Any) -> None:
         """The API counts cumulatively, and names cached tokens beside the input, not within."""
-        if usage is None:
-            return
-        read = _known(usage, "cache_read_input_tokens", self.usage.cache_read_tokens)
-        written = _known(usage, "cache_creation_input_tokens", self.usage.cache_write_tokens)
-        before = self.usage
-        fresh = _known(
-            usage,
-            "input_tokens",
-            before.input_tokens - before.cache_read_tokens - before.cache_write_tokens,
-        )
-        self.usage = replace(
-            before,
-            input_tokens=fresh + read + written,
-            output_tokens=_known(usage, "output_tokens", before.output_tokens),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
+        for name in ("input_tokens", "output_tokens", _READ, _WRITTEN):
+            told = count_of(getattr(usage, name, None))
+            if told is not None:
+                self.counts[name] = max(told, self.counts.get(name, 0))
+        read, written = self.counts.get(_READ, 0), self.counts.get(_WRITTEN, 0)
+        whole = self.counts.get("input_tokens", 0) + read + written
+        self.usage = usage_of(
+            input_tokens=min(whole, MOST_TOKENS),
+            output_tokens=self.counts.get("output_tokens"),
+            read=read,
+            written=written,
         )
 
     def _spent(self) -> list[ModelEvent]:
@@ -202,10 +202,11 @@ class AnthropicReply:
 
 
 def _call(content: Any) -> _Block:
-    if not content.name:
+    name = cleaned(text_of(content.name))
+    if not name:
         raise failure(PROVIDER, FailureKind.MALFORMED_STREAM)
     given = getattr(content, "input", None)
-    made = _Block({"type": "tool_use", "id": content.id, "name": cleaned(content.name)})
+    made = _Block({"type": "tool_use", "id": id_of(getattr(content, "id", None)), "name": name})
     made.given_input = dump_json(cleaned_json(given)) if given else ""
     return made
 
@@ -226,10 +227,5 @@ def _cache_miss(message: Any) -> list[ModelEvent]:
     reason = getattr(diagnostics, "cache_miss_reason", None)
     if reason is None:
         return []
-    tokens = getattr(reason, "cache_missed_input_tokens", None) or 0
-    return [ModelCacheMiss(reason=str(reason.type), input_tokens=int(tokens))]
-
-
-def _known(usage: Any, name: str, otherwise: int) -> int:
-    value = getattr(usage, name, None)
-    return otherwise if value is None else int(value)
+    tokens = count_of(getattr(reason, "cache_missed_input_tokens", None)) or 0
+    return [ModelCacheMiss(reason=cleaned(text_of(reason.type)), input_tokens=tokens)]

@@ -46,11 +46,12 @@ class ModelRequest:
     """One model call. Every request of a session extends the one before it: `tools`, then
     `system`, then `messages` only ever grow at the end.
 
-    `callable_tools` names what may be called now, for providers that can restrict tools without
-    touching the list. Assistant messages in `messages` carry call ids `<step>.<index>` that repeat
-    from turn to turn; an adapter maps them to its own by position. `files` has what the FileBlocks
-    in `messages` stand for, by file key; a block without content, or of a type that the model does
-    not take, is sent as a line of text that names it.
+    `callable_tools` names what may be called now besides what always may, for providers that can
+    restrict tools without touching the list; None: all of `tools`. Assistant messages in `messages`
+    carry call ids `<step>.<index>` that repeat from turn to turn; an adapter maps them to its own
+    by position. `files` has what the FileBlocks in `messages` stand for, by file key; a block
+    without content, or of a type that the model does not take, is sent as a line of text that names
+    it.
     """
 
     model: str
@@ -60,7 +61,7 @@ class ModelRequest:
     max_output_tokens: int
     session_id: str
     tool_choice: ToolChoice = ToolChoice.AUTO
-    callable_tools: tuple[str, ...] = ()
+    callable_tools: tuple[str, ...] | None = None
     files: Mapping[str, FileContent] = field(default_factory=dict[str, FileContent])
 
 
@@ -116,8 +117,9 @@ ModelEvent = ModelText | ModelThinking | ModelToolCall | ModelUsage | ModelCache
 class ChatModel(Protocol):
     """Streams one model message.
 
-    `stream` yields text and thinking as they come, each tool call once it is complete, usage at
-    least once, and ends with exactly one ModelStop. It raises only ModelFailure. Closing the
+    `stream` yields text and thinking as they come, tool calls once they count (never those of an
+    answer that was refused, or that were cut), usage at least once, and ends with exactly one
+    ModelStop. It raises only ModelFailure. Closing the
     iterator cancels the provider's call.
     """
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from minara_llm.clean_text import cleaned
 from minara_llm.model import FailureKind, ModelFailure
 from minara_llm.wire_errors import failure, kind_of, retry_after
+from minara_llm.wire_values import UNREADABLE
 
 TIMEOUT_SECONDS = 120.0
 """The longest silence of the provider, before and between events."""
@@ -50,8 +51,7 @@ class OpenAIConnection:
                     yield each
         except sdk.APIError as error:
             raise _of_sdk(self.provider, sdk, error) from error
-        except ValueError as error:
-            # JSON or UTF-8 that cannot be read.
+        except UNREADABLE as error:
             raise failure(self.provider, FailureKind.MALFORMED_STREAM) from error
 
     async def model_names(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class OpenAIConnection:
                     break
         except sdk.APIError as error:
             raise _of_sdk(self.provider, sdk, error) from error
-        except (AttributeError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise failure(self.provider, FailureKind.MALFORMED_STREAM) from error
         return tuple(sorted(names))
 
@@ -103,17 +103,12 @@ def _of_sdk(provider: str, sdk: Any, error: Any) -> ModelFailure:
         provider,
         kind_of(
             status=int(error.status_code) if is_status else None,
-            names=(_name(error.code), _name(error.type)),
+            names=(error.code, error.type),
             text=f"{detail} {_upstream(body)}",
         ),
         detail=f"{detail} {_upstream(body)}".strip(),
         retry_after_seconds=retry_after(error.response.headers) if is_status else None,
     )
-
-
-def _name(value: Any) -> str | None:
-    """A code or type, which some servers give as a number."""
-    return None if value is None else str(value)
 
 
 def _upstream(body: Body) -> str:

@@ -20,6 +20,7 @@ from minara_llm.model import (
 from minara_llm.prices import priced
 from minara_llm.provider_state import dump_state
 from minara_llm.wire_errors import failure
+from minara_llm.wire_values import UNREADABLE, id_of, text_of, usage_of
 
 _STOPS = MappingProxyType(
     {
@@ -48,8 +49,10 @@ class _Call:
         return is_json(self.arguments)
 
     @property
-    def is_readable(self) -> bool:
-        return not self.arguments or self.is_whole
+    def is_complete(self) -> bool:
+        """Whether nothing can be missing, though the answer was cut: nothing goes on behind an
+        object."""
+        return self.is_whole and self.arguments.lstrip().startswith("{")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +75,7 @@ class ChatReply:
         """What the chunk adds. Raises ModelFailure for one that fits nowhere."""
         try:
             return self._take(chunk)
-        except (AttributeError, KeyError, TypeError) as error:
+        except UNREADABLE as error:
             raise failure(self.provider, FailureKind.MALFORMED_STREAM) from error
 
     def _take(self, chunk: Any) -> list[ModelEvent]:
@@ -82,13 +85,19 @@ class ChatReply:
         for choice in chunk.choices or ():
             if choice.index:
                 continue
-            self.stop = getattr(choice, "finish_reason", None) or self.stop
+            self.stop = text_of(getattr(choice, "finish_reason", None)) or self.stop
             if choice.delta is not None:
                 events += self._say(choice.delta)
         return events
 
     def finish(self) -> list[ModelEvent]:
         """The calls, usage, and the stop. Raises ModelFailure when the stream broke off."""
+        try:
+            return self._finish()
+        except UNREADABLE as error:
+            raise failure(self.provider, FailureKind.MALFORMED_STREAM) from error
+
+    def _finish(self) -> list[ModelEvent]:
         if self.stop is None:
             raise failure(self.provider, FailureKind.MALFORMED_STREAM)
         if self.stop == "error":
@@ -96,10 +105,13 @@ class ChatReply:
         reason = _STOPS.get(self.stop, StopReason.END)
         if self.has_refused:
             reason = StopReason.REFUSAL
-        if reason is StopReason.MAX_TOKENS:
-            # A call that the limit cut in half must never run, nor be replayed.
-            self.calls = [call for call in self.calls if call.is_readable]
-        elif reason is not StopReason.REFUSAL:
+        if reason is StopReason.REFUSAL:
+            # What was called before the answer was refused must never run, nor be replayed.
+            self.calls = []
+        elif reason is StopReason.MAX_TOKENS:
+            # The same for a call that the limit cut.
+            self.calls = [call for call in self.calls if call.is_complete]
+        else:
             reason = StopReason.TOOL_CALLS if self.calls else StopReason.END
         if not all(call.name for call in self.calls):
             raise failure(self.provider, FailureKind.MALFORMED_STREAM)
@@ -132,9 +144,9 @@ class ChatReply:
             # Some servers send the parsed object.
             arguments = dump_json(arguments)
         call = self._call_of(fragment, has_more=bool(made is not None and made.name and arguments))
-        call.call_id = fragment.id or call.call_id
+        call.call_id = id_of(fragment.id) or call.call_id
         if made is not None:
-            call.name = call.name or made.name or ""
+            call.name = call.name or text_of(made.name)
             call.arguments += arguments
 
     def _call_of(self, fragment: Any, *, has_more: bool) -> _Call:
@@ -144,7 +156,8 @@ class ChatReply:
         known = [call for call in self.calls if index is None or call.index == index]
         last = known[-1] if known else None
         if last is not None:
-            is_other = bool(fragment.id and last.call_id and fragment.id != last.call_id)
+            call_id = id_of(fragment.id)
+            is_other = bool(call_id and last.call_id and call_id != last.call_id)
             is_next = has_more and not fragment.id and last.is_whole
             last = None if is_other or is_next else last
         if last is None:
@@ -154,18 +167,16 @@ class ChatReply:
 
     def _count(self, usage: Any) -> None:
         details = getattr(usage, "prompt_tokens_details", None)
-        self.usage = TokenUsage(
-            input_tokens=usage.prompt_tokens or 0,
-            output_tokens=usage.completion_tokens or 0,
-            cache_read_tokens=getattr(details, "cached_tokens", None) or 0,
-            cache_write_tokens=getattr(details, "cache_write_tokens", None) or 0,
+        self.usage = usage_of(
+            input_tokens=getattr(usage, "prompt_tokens", None),
+            output_tokens=getattr(usage, "completion_tokens", None),
+            read=getattr(details, "cached_tokens", None),
+            written=getattr(details, "cache_write_tokens", None),
         )
 
     def _state(self) -> str:
         ids = [call.call_id for call in self.calls]
-        # Ids that are missing or repeat cannot tell results apart; those made by position can.
-        is_telling = all(ids) and len(set(ids)) == len(ids)
-        return dump_state(self.provider, self.model, {"tool_call_ids": ids} if is_telling else {})
+        return dump_state(self.provider, self.model, {"tool_call_ids": ids})
 
 
 def _said(text: str) -> list[ModelEvent]:

@@ -1,7 +1,8 @@
 """A ModelRequest as a body of OpenAI's Chat Completions, which many servers speak."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from minara_core.tooling import ToolCall, ToolDefinition, dump_json
 from minara_llm.clean_text import cleaned_json, parsed_object, wire_name
 from minara_llm.model import FileContent, ModelRequest, ToolChoice
 from minara_llm.prices import ModelFacts
-from minara_llm.provider_state import load_state, synthetic_id
+from minara_llm.provider_state import UsedIds, load_state, synthetic_id
 from minara_llm.sent_files import (
     NO_FILES,
     PDF,
@@ -26,6 +27,9 @@ from minara_llm.transcript import Stretch, stretches
 DOCUMENTS = frozenset({PDF})
 _ALWAYS_CALLABLE_SETS = frozenset({"read", "turn"})
 """Tool sets whose READ_ONLY tools need no active skill (turn.md §3)."""
+
+_CALL_ID = re.compile(r"[\x21-\x7e]{1,40}")
+"""OpenAI takes no longer ones; servers compatible with it have signs of their own in theirs."""
 
 Body = dict[str, Any]
 
@@ -67,9 +71,10 @@ def wire_messages(request: ModelRequest, dialect: ChatDialect) -> list[Body]:
     system = "\n\n".join(block.text for block in request.system if block.text.strip())
     if system:
         sent.append({"role": "system", "content": system})
+    used = UsedIds(_CALL_ID)
     for stretch in stretches(request.messages):
         if stretch.reply is not None:
-            sent += _assistant(stretch.reply, stretch, dialect)
+            sent += _assistant(stretch.reply, stretch, dialect, used)
         for message in stretch.said:
             is_ours = message.role is Role.CONTEXT
             role = ("developer" if dialect.is_native else "system") if is_ours else "user"
@@ -103,10 +108,12 @@ def _part(file: SentFile) -> Body:
     return {"type": "file", "file": {"filename": file.name, "file_data": file.data_url}}
 
 
-def _assistant(message: Message, stretch: Stretch, dialect: ChatDialect) -> list[Body]:
+def _assistant(
+    message: Message, stretch: Stretch, dialect: ChatDialect, used: UsedIds
+) -> list[Body]:
     """An assistant message, and the results of its calls."""
     calls = message.tool_calls
-    ids = _own_ids(message, dialect.provider) or [
+    ids = _own_ids(message, dialect.provider, used) or [
         synthetic_id(stretch.place, index) for index in range(len(calls))
     ]
     wire: Body = {"role": "assistant"}
@@ -139,14 +146,15 @@ def _arguments(call: ToolCall, dialect: ChatDialect) -> str:
     return dump_json({"unreadable": call.arguments_json})
 
 
-def _own_ids(message: Message, provider: str) -> Sequence[str] | None:
-    """The ids this provider gave the message's calls, if it wrote the message."""
+def _own_ids(message: Message, provider: str, used: UsedIds) -> list[str] | None:
+    """The ids this provider gave the message's calls, if it wrote the message and they may go."""
     state = load_state(message, provider)
     ids = state.get("tool_call_ids") if state else None
     if not isinstance(ids, list):
         return None
     known = cast("list[str]", ids)
-    return known if len(known) == len(message.tool_calls) else None
+    is_of_calls = len(known) == len(message.tool_calls)
+    return known if is_of_calls and used.keeps(known) else None
 
 
 def _tool(tool: ToolDefinition) -> Body:
@@ -162,10 +170,16 @@ def _tool(tool: ToolDefinition) -> Body:
 
 def callable_names(request: ModelRequest) -> list[str] | None:
     """The tools that may be called now; None when all may."""
-    if not request.callable_tools:
+    named = request.callable_tools
+    if named is None:
         return None
-    names = [tool.name for tool in request.tools if _may_be_called(tool, request.callable_tools)]
+    names = [tool.name for tool in request.tools if _is_always(tool) or tool.name in named]
     return None if len(names) == len(request.tools) else names
+
+
+def _is_always(tool: ToolDefinition) -> bool:
+    is_reading = tool.permission_tier is PermissionTier.READ_ONLY
+    return is_reading and tool.tool_set in _ALWAYS_CALLABLE_SETS
 
 
 def _choice(request: ModelRequest, dialect: ChatDialect) -> str | Body:
@@ -181,10 +195,3 @@ def _choice(request: ModelRequest, dialect: ChatDialect) -> str | Body:
             "tools": [{"type": "function", "function": {"name": name}} for name in names],
         },
     }
-
-
-def _may_be_called(tool: ToolDefinition, callable_tools: Sequence[str]) -> bool:
-    is_always = (
-        tool.tool_set in _ALWAYS_CALLABLE_SETS and tool.permission_tier is PermissionTier.READ_ONLY
-    )
-    return is_always or tool.name in callable_tools

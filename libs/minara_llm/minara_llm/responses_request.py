@@ -7,8 +7,10 @@ server that knows no `instructions` takes it too.
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 from minara_core.messages import FileBlock, Message, Role, TextBlock
@@ -17,7 +19,7 @@ from minara_llm.clean_text import cleaned_json, wire_name
 from minara_llm.model import FileContent, ModelRequest, ToolChoice
 from minara_llm.openai_request import callable_names
 from minara_llm.prices import ModelFacts
-from minara_llm.provider_state import load_state, synthetic_id
+from minara_llm.provider_state import UsedIds, load_state, synthetic_id
 from minara_llm.sent_files import (
     NO_FILES,
     PDF,
@@ -33,6 +35,10 @@ from minara_llm.transcript import Stretch, stretches
 DOCUMENTS = frozenset({PDF, TEXT})
 _LEAST_OUTPUT = 16
 """The API refuses a smaller limit."""
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PREFIXES = MappingProxyType({"message": "msg", "function_call": "fc", "reasoning": "rs"})
+"""How the API wants the ids of items to begin."""
 
 Body = dict[str, Any]
 
@@ -89,9 +95,11 @@ def input_items(request: ModelRequest, dialect: ResponsesDialect) -> list[Body]:
     system = [_text(block.text) for block in request.system if block.text.strip()]
     if system:
         items.append(_message("developer", system))
+    used = UsedIds(_ID)
     for stretch in stretches(request.messages):
         if stretch.reply is not None:
-            items += _assistant(stretch.reply, stretch, request.model, dialect)
+            own = _own_items(stretch.reply, request.model, dialect, used)
+            items += _assistant(own or _foreign_items(stretch, dialect), stretch)
         for message in stretch.said:
             role = "developer" if message.role is Role.CONTEXT else "user"
             content = _said(message, request.files, dialect.accepted)
@@ -126,27 +134,9 @@ def _part(file: SentFile) -> Body:
     return {"type": "input_file", "filename": file.name, "file_data": file.data_url}
 
 
-def _assistant(
-    message: Message, stretch: Stretch, model: str, dialect: ResponsesDialect
-) -> list[Body]:
-    """An assistant message's items, and the results of its calls.
-
-    What the same model wrote goes back as it came, with its reasoning; of what another one wrote,
-    or when its reasoning is lost, only words and calls go.
-    """
-    state = load_state(message, dialect.provider) or {}
-    own = _own_items(message, state)
-    is_whole = (
-        own is not None
-        and _is_whole(own)
-        and state.get("model") == model
-        and dialect.replays_reasoning
-    )
-    if own is None:
-        own = _foreign_items(message)
-    if not is_whole:
-        own = _unlinked(own, stretch.place)
-    waiting = iter(message.tool_calls)
+def _assistant(own: Sequence[Body], stretch: Stretch) -> list[Body]:
+    """An assistant message's items as they are sent, and the results of its calls."""
+    waiting = iter(stretch.reply.tool_calls if stretch.reply else ())
     items: list[Body] = []
     for item in own:
         if item["type"] == "function_call":
@@ -165,30 +155,33 @@ def _assistant(
     return items
 
 
-def _own_items(message: Message, state: Body) -> list[Body] | None:
-    """The items this provider sent, if it wrote the message and they belong to its calls."""
-    if not isinstance(state.get("items"), list):
+def _own_items(
+    message: Message, model: str, dialect: ResponsesDialect, used: UsedIds
+) -> list[Body] | None:
+    """What the same model wrote, which goes back as it came, with its reasoning; None when another
+    one wrote it, its reasoning is lost, or its ids may not go."""
+    items = _kept_items(message, dialect.provider)
+    state = load_state(message, dialect.provider) or {}
+    is_readable = state.get("model") == model and dialect.replays_reasoning
+    if items is None or not is_readable or not _is_whole(items):
         return None
-    items = cast("list[Body]", state["items"])
-    calls = [item for item in items if item["type"] == "function_call"]
-    if [call["name"] for call in calls] != [call.name for call in message.tool_calls]:
-        return None
-    ids = [call["call_id"] for call in calls]
-    # Ids that are missing or repeat cannot tell results apart; those made by position can.
-    return items if all(ids) and len(set(ids)) == len(ids) else None
+    call_ids = [item.get("call_id") for item in items if item["type"] == "function_call"]
+    item_ids = [item["id"] for item in items if "id" in item]
+    is_named_well = all(
+        str(item["id"]).startswith(_PREFIXES[item["type"]]) for item in items if "id" in item
+    )
+    return items if is_named_well and used.keeps([*call_ids, *item_ids]) else None
 
 
-def _foreign_items(message: Message) -> list[Body]:
-    items: list[Body] = []
-    if message.text.strip():
-        content = [{"type": "output_text", "text": message.text}]
-        items.append(_message("assistant", content))
-    items += [{"type": "function_call", "name": call.name} for call in message.tool_calls]
-    return items
-
-
-def _unlinked(items: Sequence[Body], place: int) -> list[Body]:
+def _foreign_items(stretch: Stretch, dialect: ResponsesDialect) -> list[Body]:
     """Words and calls without reasoning, and with no id by which the server could miss it."""
+    message = stretch.reply
+    assert message is not None
+    items = _kept_items(message, dialect.provider)
+    if items is None:
+        text = {"type": "output_text", "text": message.text}
+        items = [_message("assistant", [text])] if message.text.strip() else []
+        items += [{"type": "function_call", "name": call.name} for call in message.tool_calls]
     own = {"id", "phase", "status"}
     made: list[Body] = []
     calls = itertools.count()
@@ -197,8 +190,18 @@ def _unlinked(items: Sequence[Body], place: int) -> list[Body]:
             continue
         made.append({name: value for name, value in item.items() if name not in own})
         if item["type"] == "function_call":
-            made[-1]["call_id"] = synthetic_id(place, next(calls))
+            made[-1]["call_id"] = synthetic_id(stretch.place, next(calls))
     return made
+
+
+def _kept_items(message: Message, provider: str) -> list[Body] | None:
+    """The items this provider sent, if it wrote the message and they belong to its calls."""
+    state = load_state(message, provider) or {}
+    if not isinstance(state.get("items"), list):
+        return None
+    items = [item for item in cast("list[Body]", state["items"]) if item["type"] in _PREFIXES]
+    names = [item["name"] for item in items if item["type"] == "function_call"]
+    return items if names == [call.name for call in message.tool_calls] else None
 
 
 def _is_whole(items: Sequence[Body]) -> bool:

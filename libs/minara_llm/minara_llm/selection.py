@@ -165,12 +165,16 @@ class ModelSelection:
             head = first or self._defaults(ModelRole.MAIN)[:1]
             others = (*head, *self._listed("MINARA_MODEL_FALLBACKS", roles.fallbacks))
         else:
-            others = self._defaults(ModelRole.MAIN)
+            # Whoever names a model wants no other one of its provider in its place.
+            named = {choice.provider for choice in first}
+            defaults = self._defaults(ModelRole.MAIN)
+            others = tuple(each for each in defaults if each.provider not in named)
         return _distinct((*first, *others)) or (OFFLINE_CHOICE,)
 
     def _of_role(self, role: ModelRole, setting: str, text: str) -> tuple[ModelChoice, ...]:
-        listed = self._listed(setting, text)
-        return listed or self._defaults(role)
+        if text.strip().lower() == _NOBODY_ELSE:
+            return ()
+        return self._listed(setting, text) or self._defaults(role)
 
     def _defaults(self, role: ModelRole) -> tuple[ModelChoice, ...]:
         return tuple(
@@ -189,9 +193,13 @@ class ModelSelection:
             return OFFLINE_CHOICE
         if provider not in PROVIDERS:
             known = ", ".join((*PROVIDERS, OFFLINE_PROVIDER))
-            raise _refused(setting, f"{setting} names no provider of ours ({known})")
+            raise _refused(
+                setting,
+                f"{setting}: {text.strip()[:80]!r} begins with no provider of ours ({known}); "
+                "say provider or provider:model, with commas between several",
+            )
         if not self._providers.is_usable(provider):
-            raise _refused(setting, f"{setting} wants {provider}, which has no key or address")
+            raise _refused(setting, f"{setting}: {provider} has no key or address here")
         return ModelChoice(provider=provider, name=name or default_model(provider))
 
 

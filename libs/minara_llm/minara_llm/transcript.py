@@ -71,5 +71,5 @@ def _stretch(place: int, reply: Message | None, rest: Sequence[Message]) -> Stre
         place=place,
         reply=reply,
         results=tuple(given.get(call.tool_call_id, lost) for call in calls),
-        said=tuple(message for message in rest if message.role is not Role.ASSISTANT),
+        said=tuple(message for message in rest if message.role in {Role.USER, Role.CONTEXT}),
     )

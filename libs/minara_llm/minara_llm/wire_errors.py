@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 
+from minara_llm.clean_text import cleaned
 from minara_llm.model import FailureKind, ModelFailure
 
 _OVERFLOW = re.compile(
@@ -67,11 +68,11 @@ _SENTENCES = MappingProxyType(
 )
 
 
-def kind_of(*, status: int | None, names: tuple[str | None, ...], text: str) -> FailureKind:
-    """What a provider's error means, by the names it gives, then its words, then its status."""
-    for name in names:
-        if not name:
-            continue
+def kind_of(*, status: int | None, names: tuple[object, ...], text: str) -> FailureKind:
+    """What a provider's error means, by the names it gives, then its words, then its status. Some
+    servers give numbers for names."""
+    known = [str(name) for name in names if isinstance(name, str | int) and name]
+    for name in known:
         if name in _BY_NAME:
             return _BY_NAME[name]
         if name.isdecimal() and len(name) == len("429"):
@@ -80,7 +81,7 @@ def kind_of(*, status: int | None, names: tuple[str | None, ...], text: str) -> 
     if _OVERFLOW.search(text) and (status is None or (status < 500 and status != 429)):
         return FailureKind.CONTEXT_OVERFLOW
     if status is None:
-        is_about_image = any(name and "image" in name for name in names)
+        is_about_image = any("image" in name for name in known)
         return FailureKind.BAD_REQUEST if is_about_image else FailureKind.OVERLOADED
     if status >= 500:
         return _BY_STATUS.get(status, FailureKind.OVERLOADED)
@@ -99,7 +100,7 @@ def failure(
         f"{provider} {_SENTENCES[kind]}",
         kind=kind,
         retry_after_seconds=retry_after_seconds,
-        metadata={"provider": provider, **({"detail": detail[:300]} if detail else {})},
+        metadata={"provider": provider, **({"detail": cleaned(detail[:300])} if detail else {})},
     )
 
 

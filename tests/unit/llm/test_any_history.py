@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -46,6 +47,39 @@ names = st.sampled_from(["get_price", "no such tool", "", "以太"])
 call_ids = st.sampled_from(["1.0", "1.1", "2.0"])
 
 
+states = st.sampled_from(["none", "messages", "chat", "responses"])
+provider_ids = st.sampled_from(
+    [
+        *("toolu_1", "toolu_2", "call_1", "fc_1", "fc_2", "call_m0c0", "call_m2c0"),
+        *("functions.get_price:0", "x" * 41, "x" * 65, "以太", "", None, 5),
+    ]
+)
+
+
+def a_state(api: str, message: Message, ids: Sequence[Any]) -> str:
+    """What an adapter kept of a message whose calls some server gave these ids."""
+    names = [call.name for call in message.tool_calls]
+    own, others = ids[: len(names)], ids[len(names) :]
+    match api:
+        case "messages":
+            uses = [
+                {"type": "tool_use", "id": own_id, "name": name}
+                for own_id, name in zip(own, names, strict=True)
+            ]
+            state = {"provider": "anthropic", "model": "m", "content": uses}
+        case "chat":
+            state = {"provider": "p", "model": "m", "tool_call_ids": own}
+        case "responses":
+            calls = [
+                {"type": "function_call", "id": item_id, "call_id": own_id, "name": name}
+                for item_id, own_id, name in zip(others, own, names, strict=True)
+            ]
+            state = {"provider": "openai", "model": "gpt-6-sol", "items": calls}
+        case _:
+            return ""
+    return json.dumps(state)
+
+
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
     role = draw(st.sampled_from(list(Role)))
@@ -74,14 +108,19 @@ def messages(draw: st.DrawFn) -> Message:
             blocks += [FileBlock(file_key=key, media_type="x/y") for key in keys]
         case Role.CONTEXT:
             pass
-    return Message(role=role, blocks=tuple(blocks))
+    message = Message(role=role, blocks=tuple(blocks))
+    if role is not Role.ASSISTANT:
+        return message
+    ids = [draw(provider_ids) for _ in range(2 * len(message.tool_calls))]
+    return replace(message, provider_state=a_state(draw(states), message, ids))
 
 
 histories = st.lists(messages(), max_size=10)
+tools = st.sampled_from([{}, {"tools": ()}, {"callable_tools": ()}])
 
 
-def asked(model: str, history: Sequence[Message]) -> ModelRequest:
-    return a_request(*history, user_message("and now?"), model=model, files=FILES)
+def asked(model: str, history: Sequence[Message], **changes: Any) -> ModelRequest:
+    return a_request(*history, user_message("and now?"), model=model, files=FILES, **changes)
 
 
 def check(model: str, body: dict[str, Any], rules: Callable[..., None], *memory: Memory) -> None:
@@ -94,32 +133,36 @@ def check(model: str, body: dict[str, Any], rules: Callable[..., None], *memory:
 
 
 @settings(max_examples=300)
-@given(histories, st.sampled_from(["claude-sonnet-5-5", "claude-haiku-4-5"]))
-def test_messages_accept_any_history(history: list[Message], model: str) -> None:
+@given(histories, st.sampled_from(["claude-sonnet-5-5", "claude-haiku-4-5"]), tools)
+def test_messages_accept_any_history(
+    history: list[Message], model: str, changes: dict[str, Any]
+) -> None:
     facts = facts_of(model)
     dialect = MessagesDialect(
         carries_system=model == "claude-sonnet-5-5",
         accepted=accepted_files(facts, DOCUMENTS, takes_images=None),
     )
-    body = messages_request(asked(model, history), dialect, facts).body
+    body = messages_request(asked(model, history, **changes), dialect, facts).body
     check(model, body, check_messages, Memory(Signer(b"k")))
 
 
 @settings(max_examples=300)
-@given(histories, st.sampled_from(["gpt-6-sol", "qwen3"]))
-def test_chat_accepts_any_history(history: list[Message], model: str) -> None:
+@given(histories, st.sampled_from(["gpt-6-sol", "qwen3"]), tools)
+def test_chat_accepts_any_history(
+    history: list[Message], model: str, changes: dict[str, Any]
+) -> None:
     is_native, facts = model == "gpt-6-sol", facts_of(model)
     accepted = accepted_files(facts, frozenset({"application/pdf"}), takes_images=True)
     dialect = ChatDialect(provider="p", is_native=is_native, accepted=accepted)
-    check(model, chat_body(asked(model, history), dialect, facts), check_chat)
+    check(model, chat_body(asked(model, history, **changes), dialect, facts), check_chat)
 
 
 @settings(max_examples=300)
-@given(histories)
-def test_responses_accept_any_history(history: list[Message]) -> None:
+@given(histories, tools)
+def test_responses_accept_any_history(history: list[Message], changes: dict[str, Any]) -> None:
     model = "gpt-6-sol"
     facts = facts_of(model)
     accepted = accepted_files(facts, DOCUMENTS, takes_images=None)
     dialect = ResponsesDialect(provider="openai", accepted=accepted)
-    body = responses_body(asked(model, history), dialect, facts)
+    body = responses_body(asked(model, history, **changes), dialect, facts)
     check(model, body, check_responses, Memory(Signer(b"k")))

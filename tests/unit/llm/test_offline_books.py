@@ -10,6 +10,7 @@ from support.book_envelopes import (
     FILLS,
     HALTED,
     LIMITS,
+    ON_PAPER,
     ORDER_ID,
     PART,
     PNL,
@@ -35,7 +36,7 @@ ORDERS = orders(
     ("text", "tool", "envelope", "lines"),
     [
         ("my orders", "get_orders", ORDERS, [
-            "Open orders at paper (paper): 1. It is a paper account: no real money.",
+            "Open orders at paper: 1. It is a paper account: no real money.",
             f"- buy 0.1 ETH/USDC at 1000, 0.04 of it filled; id {ORDER_ID}",
             "Latest moves:",
             f"- {AS_OF}: sell, 0.25 ETH/USDC: filled; id {ORDER_ID}",
@@ -43,7 +44,7 @@ ORDERS = orders(
             f"- {AS_OF}: sell, 0.25 ETH/USDC: under way; id {ORDER_ID}",
         ]),
         ("my orders", "get_orders", orders(), [
-            "You have no open orders at paper (paper). It is a paper account: no real money."
+            "You have no open orders at paper. It is a paper account: no real money."
         ]),
         ("my trades", "get_fills", FILLS, [
             "Your trades, newest first:",
@@ -58,7 +59,7 @@ ORDERS = orders(
             "Older trades are missing in it.",
         ]),
         ("net worth", "minara_total_balance", TOTAL, [
-            f"All your accounts at paper (paper) together are worth 228279.45 USD, as of {AS_OF}."
+            f"All your accounts at paper together are worth 228279.45 USD, as of {AS_OF}."
             " It is a paper account: no real money.",
             "- spot-1 (spot): 228279.45 USD",
             "Without a price right now, and not counted: XYZ.",
@@ -67,7 +68,12 @@ ORDERS = orders(
             "Your accounts at somewhere (live):",
             "- spot-1 (spot), the one that trades",
             "- perps-1 (perps)",
-            "Withdrawals: USDC by arbitrum, base.",
+            "Withdrawals: ETH by base; USDC by arbitrum, base.",
+        ]),
+        ("am I on paper or live?", "minara_account", ON_PAPER, [
+            "It is a paper account: no real money.",
+            "Your accounts at paper:",
+            "- spot-1 (spot), the one that trades",
         ]),
         ("my limits", "get_limits", LIMITS, [
             "Your limits:",

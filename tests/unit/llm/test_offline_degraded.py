@@ -111,6 +111,33 @@ async def test_a_cancel_shows_the_open_orders_and_names_the_ways_that_are_left()
     assert "/cancel" in said.text
 
 
+@pytest.mark.parametrize("text", ["yes", "確認", "确认", "네"])
+async def test_a_yes_that_answers_nothing_is_told_so(text: str) -> None:
+    phrases = phrases_for(text)
+    said = await answer(text, [], is_degraded=True)
+    assert said.text == f"{phrases['degraded']}\n{phrases['nothing_pending']}"
+
+
+@pytest.mark.parametrize(
+    "text", ["buy 50 USDC of ETH", "買 50 USDC 的 ETH", "买 50 USDC 的 ETH", "ETH 50 USDC 매수해줘"]
+)
+async def test_a_purchase_is_told_where_it_can_be_made(text: str) -> None:
+    said = await answer(text, [], is_degraded=True)
+    for way in ("POST /v1/orders", "/orders", "/cancel", "/close"):
+        assert way in said.text
+
+
+@pytest.mark.parametrize("message", hundred_messages(), ids=lambda one: one.text)
+async def test_who_answers_is_said_once(message: HundredMessage) -> None:
+    phrases = phrases_for(message.text)
+    called = [(call.split(" ")[0], err("NOT_FOUND: nothing")) for call in message.calls]
+    told = await answer(message.text, called, is_degraded=True)
+    assert phrases["rules"] not in told.text
+    assert told.text.count(phrases["degraded"]) == 1
+    usual = await answer(message.text, called)
+    assert usual.text.count(phrases["rules"]) <= 1
+
+
 async def test_an_interrupted_word_of_another_model_changes_nothing() -> None:
     cut = Message(role=Role.ASSISTANT, blocks=(TextBlock("The price is"),), is_interrupted=True)
     made = tool_messages([("get_price", BTC)], arguments=[{"symbol": "BTC"}])

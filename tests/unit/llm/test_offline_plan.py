@@ -9,6 +9,8 @@ from minara_core.money import parse_amount
 from minara_core.named_moves import NamedMove, contradiction, names_move
 from minara_llm.offline.phrases import all_phrases
 from minara_llm.offline.plan import plan
+from minara_llm.offline.steps import PlannedCall, Remark
+from support.put_off import PUT_OFF
 
 Call = tuple[str, Mapping[str, str | int]]
 
@@ -143,6 +145,9 @@ def test_two_orders_keep_their_own_amounts() -> None:
         ("buy $50 of BTC and ETH", "unclear_amount"),
         ("Buy 0.5 ETH (about $1500)", "unclear_amount"),
         ("buy -50 USDC of ETH", "unclear_amount"),
+        ("buy minus five ETH", "unclear_amount"),
+        ("買負五個 ETH", "unclear_amount"),
+        ("마이너스 5 ETH 매수", "unclear_amount"),
         ("buy 1e5 USDC of ETH", "unclear_amount"),
         ("buy $1,5 of ETH", "unclear_amount"),
         ("buy 0.0000000000000000001 ETH", "unclear_amount"),
@@ -184,6 +189,11 @@ def test_two_orders_keep_their_own_amounts() -> None:
         ("buy 50 USDC of BTC tomorrow", "no_condition"),
         ("매일 50 USDC씩 비트코인 사줘", "no_condition"),
         ("set a stop loss at 1800", "no_condition"),
+        ("cancel my ETH order if it falls", "no_condition"),
+        ("withdraw 100 USDC tomorrow", "manual_only"),
+        ("比特币涨到 12 万的时候提醒我", "no_alert"),
+        ("remind me to buy ETH tomorrow", "no_alert"),
+        ("why did BTC drop today?", "no_why"),
         ("halt all trading", "halt_yours"),
         ("write me a poem about bitcoin", "cannot"),
         ("今天天氣如何", "cannot"),
@@ -198,6 +208,42 @@ def test_what_it_cannot_do_it_says_and_calls_nothing(text: str, remark: str) -> 
     planned = plan(text)
     assert planned.calls == ()
     assert [one.key for one in planned.remarks][:1] == [remark]
+
+
+@pytest.mark.parametrize("text", PUT_OFF)
+def test_a_move_for_another_moment_calls_nothing_and_reads_no_amount(text: str) -> None:
+    planned = plan(text)
+    assert planned.calls == ()
+    assert not planned.is_analysis
+    assert [one.key for one in planned.remarks] == ["no_condition"]
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("what was the price of BTC yesterday?", "no_past"),
+        ("BTC 昨天的價格", "no_past"),
+        ("어제 비트코인 가격", "no_past"),
+        ("how much is 3 BTC in euros?", "no_currency"),
+        ("BTC price in KRW", "no_currency"),
+        ("比特幣價格用歐元", "no_currency"),
+        ("비트코인 원화 가격", "no_currency"),
+        ("BTC 가격이 오늘 왜 올랐어?", "no_why"),
+        ("price of BTC, and alert me at 100000", "no_alert"),
+    ],
+)
+def test_a_question_beyond_the_price_of_now_is_told_so_and_shown_that_price(
+    text: str, remark: str
+) -> None:
+    assert plan(text).steps == (
+        Remark(key=remark),
+        PlannedCall(name="get_price", arguments={"symbol": "BTC"}),
+    )
+
+
+def test_a_currency_alone_is_priced_like_a_coin() -> None:
+    assert _calls("price of KRW") == [_price("KRW")]
+    assert plan("price of KRW").remarks == ()
 
 
 def test_at_most_five_prices_are_asked_for() -> None:

@@ -100,6 +100,12 @@ def test_the_others_follow_the_first_in_their_order() -> None:
     ]
 
 
+def test_a_model_that_is_named_is_not_replaced_by_another_of_its_provider() -> None:
+    assert listed(selection(anthropic_api_key="a", model="anthropic:claude-x")) == [
+        "anthropic:claude-x"
+    ]
+
+
 def test_fallbacks_that_are_named_are_the_only_ones() -> None:
     assert listed(selection(**ALL, fallbacks="xai, ollama:qwen3:8b,xai")) == [
         "anthropic:claude-sonnet-5-5",
@@ -118,6 +124,7 @@ def test_cheap_work_has_cheap_models_and_may_have_others() -> None:
     assert listed(selection(**ALL), ModelRole.BATCH)[0] == "anthropic:claude-haiku-5-5"
     assert listed(selection(**ALL, batch="openai"), ModelRole.BATCH) == ["openai:gpt-6-sol"]
     assert listed(selection(), ModelRole.BATCH) == []
+    assert listed(selection(**ALL, batch="none"), ModelRole.BATCH) == []
 
 
 def test_a_person_may_choose_what_is_configured_and_what_is_listed_besides() -> None:

@@ -8,6 +8,7 @@ from minara_core.reasons import DenialReason
 from minara_llm.offline import books, market
 from minara_llm.offline.fields import (
     LONGEST_TEXT,
+    NO_FIELDS,
     Fields,
     Renderer,
     is_nothing,
@@ -72,6 +73,11 @@ def tell_result(phrases: Phrases, tool: str, envelope: str) -> str:
     if fields.get("is_cut") is True:
         return _cut(phrases, tool, fields)
     return _told(phrases, tool, fields) or phrases["unreadable"].format(tool=tool)
+
+
+def is_simulated(envelope: str) -> bool:
+    """Whether the data are of no real market."""
+    return text_of(object_of(load(envelope) or NO_FIELDS, "data"), "source") == "simulated"
 
 
 def _told(phrases: Phrases, tool: str, fields: Fields) -> str:

@@ -12,8 +12,8 @@ from minara_llm.offline.fields import (
     optional,
     paper,
     rows_of,
-    simulated,
     text_of,
+    where,
 )
 from minara_llm.offline.phrases import Phrases
 
@@ -41,12 +41,10 @@ def portfolio(phrases: Phrases, fields: Fields) -> str:
         )
 
     head = phrases["portfolio"].format(
-        mode=text_of(fields, "mode"),
-        venue=text_of(fields, "venue"),
+        where=where(phrases, fields),
         account=text_of(fields, "account"),
         equity_usd=text_of(fields, "equity_usd"),
         as_of=as_of(phrases, fields),
-        simulated=simulated(phrases, fields),
         paper=paper(phrases, fields),
     )
     lines = listed(phrases, rows_of(fields, "balances"), line)
@@ -62,8 +60,7 @@ def total_balance(phrases: Phrases, fields: Fields) -> str:
         )
 
     head = phrases["total"].format(
-        venue=text_of(fields, "venue"),
-        mode=text_of(fields, "mode"),
+        where=where(phrases, fields),
         total_usd=text_of(fields, "total_usd"),
         as_of=as_of(phrases, fields),
         paper=paper(phrases, fields),
@@ -81,17 +78,18 @@ def account(phrases: Phrases, fields: Fields) -> str:
             primary=phrases["primary"] if row.get("is_primary") is True else "",
         )
 
-    head = phrases["accounts"].format(
-        venue=text_of(fields, "venue"),
-        mode=text_of(fields, "mode"),
-        paper=paper(phrases, fields),
-    )
     by_asset = object_of(fields, "withdrawal_chains")
-    chains = [
-        phrases["chains"].format(asset=asset[:80], chains=_joined(by_asset, asset))
+    chains = phrases["chain_break"].join(
+        phrases["chain"].format(asset=asset[:80], chains=_joined(by_asset, asset))
         for asset in list(by_asset)[:20]
+    )
+    told = [
+        paper(phrases, fields).strip(),
+        phrases["accounts"].format(where=where(phrases, fields)),
+        *listed(phrases, rows_of(fields, "accounts"), line),
+        optional(phrases, "chains", chains=chains),
     ]
-    return "\n".join([head, *listed(phrases, rows_of(fields, "accounts"), line), *chains])
+    return "\n".join(one for one in told if one)
 
 
 def pnl(phrases: Phrases, fields: Fields) -> str:
@@ -134,8 +132,7 @@ def orders(phrases: Phrases, fields: Fields) -> str:
 
     resting = rows_of(fields, "open_orders")
     head = phrases["orders" if resting else "orders_none"].format(
-        venue=text_of(fields, "venue"),
-        mode=text_of(fields, "mode"),
+        where=where(phrases, fields),
         paper=paper(phrases, fields),
         count=text_of(fields, "open_order_count"),
     )

@@ -73,8 +73,10 @@ def as_of(phrases: Phrases, fields: Fields) -> str:
     return optional(phrases, "as_of", time=text_of(fields, "as_of"))
 
 
-def simulated(phrases: Phrases, fields: Fields) -> str:
-    return phrases["simulated"] if text_of(fields, "source") == "simulated" else ""
+def where(phrases: Phrases, fields: Fields) -> str:
+    """The venue, and the mode if the venue is not named after it."""
+    venue, mode = text_of(fields, "venue"), text_of(fields, "mode")
+    return venue if venue == mode else phrases["where"].format(venue=venue, mode=mode)
 
 
 def paper(phrases: Phrases, fields: Fields) -> str:

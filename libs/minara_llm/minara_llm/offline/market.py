@@ -4,17 +4,19 @@ from minara_llm.offline.fields import (
     LONGEST_TEXT,
     Fields,
     as_of,
+    is_nothing,
     listed,
     optional,
     rows_of,
-    simulated,
     text_of,
 )
 from minara_llm.offline.phrases import Phrases
 
 
 def _change(phrases: Phrases, fields: Fields) -> str:
-    return optional(phrases, "change", percent=text_of(fields, "change_24h_percent"))
+    percent = text_of(fields, "change_24h_percent")
+    is_rise = not percent.startswith(("-", "+")) and not is_nothing(percent)
+    return optional(phrases, "change", percent=f"+{percent}" if is_rise else percent)
 
 
 def price(phrases: Phrases, fields: Fields) -> str:
@@ -24,7 +26,6 @@ def price(phrases: Phrases, fields: Fields) -> str:
         currency=text_of(fields, "currency"),
         change=_change(phrases, fields),
         as_of=as_of(phrases, fields),
-        simulated=simulated(phrases, fields),
     )
 
 
@@ -37,19 +38,17 @@ def trending(phrases: Phrases, fields: Fields) -> str:
             change=_change(phrases, row),
         )
 
-    head = phrases["trending"].format(
-        as_of=as_of(phrases, fields), simulated=simulated(phrases, fields)
-    )
+    head = phrases["trending"].format(as_of=as_of(phrases, fields))
     lines = listed(phrases, rows_of(fields, "tokens"), line)
     return "\n".join([head, *(lines or [phrases["nothing_found"]])])
 
 
 def fear_greed(phrases: Phrases, fields: Fields) -> str:
+    said = text_of(fields, "classification")
     return phrases["fear_greed"].format(
         value=text_of(fields, "value"),
-        classification=text_of(fields, "classification"),
+        classification=phrases.get(f"mood_{'_'.join(said.casefold().split())}", said),
         as_of=as_of(phrases, fields),
-        simulated=simulated(phrases, fields),
     )
 
 
@@ -64,8 +63,7 @@ def search(phrases: Phrases, fields: Fields) -> str:
     lines = listed(phrases, rows_of(fields, "tokens"), line)
     if not lines:
         return phrases["nothing_found"]
-    head = phrases["search"].format(simulated=simulated(phrases, fields))
-    return "\n".join([head, *lines])
+    return "\n".join([phrases["search"], *lines])
 
 
 def file(phrases: Phrases, fields: Fields) -> str:

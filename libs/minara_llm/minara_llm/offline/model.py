@@ -38,7 +38,7 @@ def _available(request: ModelRequest) -> frozenset[str]:
     if request.tool_choice is ToolChoice.NONE:
         return frozenset()
     names = frozenset(tool.name for tool in request.tools)
-    return names & frozenset(request.callable_tools) if request.callable_tools else names
+    return names if request.callable_tools is None else names & frozenset(request.callable_tools)
 
 
 def _texts(text: str) -> Iterator[ModelEvent]:

@@ -22,15 +22,12 @@ _LIMIT_IN_WORDS = re.compile(
     r"(?:\bat|@) (?:an? )?(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen"
     r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million)\b"
 )
-_CONDITION = re.compile(
-    r"\b(?:if|when|once|stop|below|above)\b|如果|時|时|跌|漲|涨|면\s|손절|止損|止损"
-)
-_LATER = re.compile(
-    r"\bevery (?:other )?(?:day|week|month|hour|minute|morning|evening|night|\w+day)\b|\btomorrow\b"
-    r"|\b(?:daily|weekly|monthly|hourly|tonight)\b|每(?:天|日|週|周|月|小時|小时)|明天|定投"
-    r"|매(?:일|주|달|월|시간)(?![가-힣])|매일매일|내일"
-)
+_TRIGGER = re.compile(r"\b(?:stop|below|above)\b|時|时|跌|漲|涨|손절|止損|止损")
 _SPOT = frozenset({Direction.BUY, Direction.SELL, Direction.SWAP})
+
+
+PUT_OFF = Remark(key="no_condition")
+"""Said of every move that is not to be made now."""
 
 
 def _is_stable(asset: AssetMention) -> bool:
@@ -72,7 +69,7 @@ def _coins(clause: Clause) -> tuple[AssetMention, AssetMention] | None:
 def _limit_price(parsed: Parsed, clause: Clause) -> str | None:
     """The price of an order that is to rest; None where the words set a condition instead."""
     prices = clause.prices or parsed.prices
-    if len(prices) != 1 or len(clause.amounts) != 1 or _CONDITION.search(parsed.folded):
+    if len(prices) != 1 or len(clause.amounts) != 1 or _TRIGGER.search(parsed.folded):
         return None
     before = parsed.folded[: prices[0].start]
     is_limit = _LIMIT_BEFORE.search(before) or _LIMIT_ANYWHERE.search(parsed.folded)
@@ -109,11 +106,11 @@ def _refusal(parsed: Parsed, clause: Clause, move: MoveMention) -> Remark | None
         return _remark("manual_only")
     if move.direction not in _SPOT or parsed.leverage is not None:
         return _remark("cannot_move", move=parsed.plain[clause.start : clause.end].strip()[:120])
+    if parsed.conditions:
+        return PUT_OFF
     is_trade = move.direction is not Direction.SWAP
     if (clause.prices or parsed.prices) and not (is_trade and _limit_price(parsed, clause)):
-        return _remark("no_condition")
-    if _LATER.search(parsed.folded):
-        return _remark("no_condition")
+        return PUT_OFF
     if _is_unread_limit(parsed, clause):
         return _remark("which_limit")
     return None
@@ -125,6 +122,8 @@ def order(
     """What the clause's requested move comes to: one call, or the sentence why there is none."""
     accounts = _own_accounts(parsed, clause)
     if move.direction is Direction.TRANSFER and accounts is not None:
+        if parsed.conditions:
+            return PUT_OFF
         return _transfer(parsed, clause, accounts, subjects)
     if refusal := _refusal(parsed, clause, move):
         return refusal

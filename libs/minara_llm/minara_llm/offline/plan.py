@@ -5,19 +5,19 @@ A plan is a function of the message alone, so that the step that answers sees th
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from minara_core.asks import Ask, asks, asks_to_cancel
+from minara_core.asks import Ask, asks, asks_to_cancel, is_put_off
 from minara_core.clauses import Clause, clauses
 from minara_core.lexicon import parse, typed_decision
 from minara_core.lexicon_terms import AssetMention, MoveMention, Parsed, TopicMention
 from minara_core.taxonomy import AssetClass, LifecycleStage
 from minara_llm.offline.cancel import cancel, refuses_cancel, says_cancel
-from minara_llm.offline.orders import order
+from minara_llm.offline.orders import PUT_OFF, order
 from minara_llm.offline.steps import PlannedCall, PlanStep, Remark
-from minara_llm.offline.words import beyond, halt_asked, small_talk
+from minara_llm.offline.words import beyond, halt_asked, shortfalls, small_talk
 
 _MOST_PRICES = 5
 _MOST_CALLS = 12
@@ -100,6 +100,21 @@ def _worth_pricing(assets: tuple[AssetMention, ...]) -> tuple[AssetMention, ...]
     return others or assets
 
 
+def _in_dollars(assets: tuple[AssetMention, ...]) -> tuple[AssetMention, ...]:
+    """A currency beside a coin is what its price was to be told in, and no price is told in it."""
+    others = tuple(a for a in assets if a.is_tradeable and a.asset_class is not AssetClass.FX)
+    return others or assets
+
+
+def _short_of(parsed: Parsed, coins: tuple[AssetMention, ...]) -> Iterator[PlanStep]:
+    """What the price of now does not answer; a currency alone is priced like a coin."""
+    is_fx = all(asset.asset_class is AssetClass.FX for asset in coins)
+    for name in shortfalls(parsed):
+        if name == "currency" and is_fx:
+            continue
+        yield Remark(key=f"no_{name}")
+
+
 def _query(parsed: Parsed, clause: Clause, start: int) -> PlannedCall | Remark:
     quoted = _QUOTED.search(parsed.plain, start, clause.end)
     named = [asset.symbol for asset in clause.assets]
@@ -146,10 +161,12 @@ class _Planner:
         self._parsed = parsed
         self._ask = ask
         self._asks_to_cancel = asks_to_cancel(parsed)
+        self._is_put_off = is_put_off(parsed)
         self._is_question = (
-            ask.stage is LifecycleStage.EVALUATE
+            not self._is_put_off
+            and ask.stage is LifecycleStage.EVALUATE
             and bool(parsed.directions)
-            and (ask.is_sure or bool(parsed.assets))
+            and (ask.is_sure or (bool(parsed.assets) and "alert" not in shortfalls(parsed)))
             and not parsed.topics & _PAST_OR_RULES
         )
         self._subjects: tuple[AssetMention, ...] = ()
@@ -168,10 +185,12 @@ class _Planner:
             self._subjects = clause.subjects or self._subjects
             move = self._requested(clause)
             if self._is_cancel(clause):
-                yield from cancel(parsed, clause)
+                yield from [PUT_OFF] if parsed.conditions else cancel(parsed, clause)
+            elif move is None and self._is_put_off and any(one.is_named for one in clause.moves):
+                yield PUT_OFF
             elif move is None:
                 yield from self._readings(clause)
-            elif any(uses[amount.start] > 1 for amount in clause.amounts):
+            elif not parsed.conditions and any(uses[amount.start] > 1 for amount in clause.amounts):
                 symbol = next((asset.symbol for asset in self._subjects), "ETH")
                 yield Remark(key="unclear_amount", values={"symbol": symbol})
             else:
@@ -217,7 +236,7 @@ class _Planner:
         if says_cancel(self._parsed, clause) and refuses_cancel(self._parsed):
             yield Remark(key="refused_move")
         elif _STOP.search(text):
-            yield Remark(key="no_condition")
+            yield PUT_OFF
         elif clause.amounts and clause.subjects and not clause.moves:
             yield Remark(key="which_side", values={"symbol": clause.subjects[0].symbol})
         elif not self._ask.is_trade_request or _LISTS.search(text):
@@ -226,7 +245,9 @@ class _Planner:
     def _price(self, clause: Clause) -> Iterator[PlanStep]:
         assets = clause.subjects or self._subjects or self._parsed.assets
         if any(asset.is_tradeable for asset in assets):
-            yield from _prices(assets)
+            coins = _in_dollars(assets)
+            yield from _short_of(self._parsed, coins)
+            yield from _prices(coins)
         elif not self._is_question:
             yield Remark(key="which_asset")
 
@@ -251,13 +272,15 @@ def _otherwise(parsed: Parsed, ask: Ask, text: str) -> Iterator[PlanStep]:
         yield Remark(key=talk)
     elif ask.is_continuation:
         yield Remark(key="continuation")
+    elif "alert" in (short := shortfalls(parsed)) or (parsed.assets and "why" in short):
+        yield Remark(key="no_alert" if "alert" in short else "no_why")
     elif _is_short_naming(parsed) and not parsed.moves:
         yield from _prices(parsed.assets)
     else:
         yield Remark(key="cannot")
 
 
-def _distinct(steps: Iterator[PlanStep]) -> list[PlanStep]:
+def _distinct(steps: Iterable[PlanStep]) -> list[PlanStep]:
     found: list[PlanStep] = []
     for step in steps:
         if step not in found:
@@ -289,6 +312,8 @@ def plan(text: str) -> Plan:
     ask = asks(parsed)
     planner = _Planner(parsed, ask)
     steps = _distinct(planner.steps())
+    if steps and "alert" in shortfalls(parsed):
+        steps = _distinct([*steps, Remark(key="no_alert")])
     if steps and (what := beyond(parsed)):
         steps.append(Remark(key="beyond", values={"what": what}))
     steps = _within_limits(steps or _distinct(_otherwise(parsed, ask, text)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from minara_llm.offline.answer import join_parts, open_orders_of, tell_result
+from minara_llm.offline.answer import is_simulated, join_parts, open_orders_of, tell_result
 from minara_llm.offline.cancel import OPEN_ORDERS, resolved
 from minara_llm.offline.phrases import Phrases
 from minara_llm.offline.plan import Plan
@@ -13,6 +13,8 @@ _OF_THE_LOOP = frozenset({"activate_skills", "ask_user"})
 """Tools of other models whose results say nothing to a person."""
 _WITH_MORE = frozenset({"cannot", "help", "who", "greeting"})
 """Remarks after which it is told what can be asked for."""
+_BY_RULES = frozenset({"cannot", "help", "who", "greeting", "continuation"})
+"""Remarks with which it is told that rules alone answer."""
 _OF_ORDERS = frozenset(
     {
         "which_side",
@@ -25,7 +27,6 @@ _OF_ORDERS = frozenset(
         "no_condition",
         "cannot_move",
         "continuation",
-        "nothing_pending",
         "which_order",
     }
 )
@@ -78,7 +79,10 @@ class OfflineTalk:
                     parts += self._told_remark(step)
         if not self._has_spoken:
             parts += self._missing()
-            parts += [self._phrases["analysis"]] * self._plan.is_analysis
+            if self._plan.is_analysis:
+                parts += [*self._by_rules(), self._phrases["analysis"]]
+        if any(is_simulated(made.envelope) for made in self._turn.made if self._is_new(made)):
+            parts.append(self._phrases["simulated"])
         return join_parts(list(dict.fromkeys(parts)))
 
     def _is_next(self, call: PlannedCall) -> bool:
@@ -107,10 +111,15 @@ class OfflineTalk:
             if not is_ours and made.name not in _OF_THE_LOOP:
                 yield made
 
+    def _by_rules(self) -> list[str]:
+        """Who answers here; the opening of a degraded answer says it already."""
+        return [] if self._is_degraded else [self._phrases["rules"]]
+
+    def _is_new(self, made: MadeCall) -> bool:
+        return not (self._has_spoken and made.is_told)
+
     def _told(self, made: MadeCall) -> str:
-        if self._has_spoken and made.is_told:
-            return ""
-        return tell_result(self._phrases, made.name, made.envelope)
+        return tell_result(self._phrases, made.name, made.envelope) if self._is_new(made) else ""
 
     def _told_call(self, call: PlannedCall) -> list[str]:
         if call.is_order and self._is_degraded:
@@ -145,10 +154,14 @@ class OfflineTalk:
         orders = "degraded_orders" if self._is_degraded else "can_order"
         if self._is_degraded and remark.key in _OF_ORDERS:
             return [self._phrases[orders]]
-        said = self._phrases[remark.key].format(**remark.values)
-        if remark.key not in _WITH_MORE:
-            return [said]
-        return [said, self._phrases["can_read"], self._phrases[orders]]
+        said = [self._phrases[remark.key].format(**remark.values)]
+        if remark.key in _BY_RULES:
+            said += self._by_rules()
+        if remark.key in _WITH_MORE:
+            said += [self._phrases["can_read"], self._phrases[orders]]
+        if remark.key == "nothing_pending" and not self._is_degraded:
+            said.append(self._phrases["say_whole"])
+        return said
 
     def _missing(self) -> list[str]:
         """What could not be called at all."""

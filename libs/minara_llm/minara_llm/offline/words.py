@@ -13,6 +13,7 @@ from minara_core.lexicon_terms import Parsed
 
 _WHOLE = ("thanks", "greeting")
 _ANYWHERE = ("help", "who")
+_SHORTFALLS = ("past", "currency", "why", "alert")
 _AROUND = " \t\n.!?~。！？～…"
 
 
@@ -48,6 +49,12 @@ def beyond(parsed: Parsed) -> str:
     """The first thing named that no tool does, as the person wrote it; empty for none."""
     found = _found("beyond", parsed.folded)
     return parsed.plain[found.start() : found.end()] if found else ""
+
+
+def shortfalls(parsed: Parsed) -> tuple[str, ...]:
+    """What is asked about a market that goes beyond today's price in USD: "past", "currency", "why"
+    and "alert", as far as they are asked for."""
+    return tuple(name for name in _SHORTFALLS if _found(name, parsed.folded))
 
 
 def _found(name: str, folded: str) -> re.Match[str] | None:

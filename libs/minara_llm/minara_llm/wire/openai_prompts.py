@@ -125,9 +125,9 @@ def _system(texts: Iterable[str]) -> tuple[SystemBlock, ...]:
     return tuple(SystemBlock(name=f"{n}", text=text) for n, text in enumerate(texts))
 
 
-def _callable(choice: Any, allowed: Callable[[Body], list[str]]) -> tuple[str, ...]:
+def _callable(choice: Any, allowed: Callable[[Body], list[str]]) -> tuple[str, ...] | None:
     chosen = inner({"choice": choice}, "choice")
-    return tuple(allowed(chosen)) if chosen.get("type") == "allowed_tools" else ()
+    return tuple(allowed(chosen)) if chosen.get("type") == "allowed_tools" else None
 
 
 def _joined(messages: Sequence[Message]) -> tuple[Message, ...]:
