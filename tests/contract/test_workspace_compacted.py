@@ -4,47 +4,20 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import grpc.aio
 import pytest
 
 from minara.agent.v1 import message_pb2 as message_pb
 from minara.type.v1 import decimal_pb2 as decimal_pb
 from minara.workspace.v1 import context_service_pb2 as context_pb
-from minara.workspace.v1 import context_service_pb2_grpc as context_grpc
 from minara.workspace.v1 import session_service_pb2 as session_pb
-from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
 from minara_core.errors import InvalidRequest, NotFound
 from minara_core.messages import context_message, user_message
-from minara_runtime import telemetry
 from minara_runtime.convert import message_to_pb
-from minara_runtime.interceptors import server_interceptors
-from minara_runtime.service import running
-from minara_workspace.main import build
 from minara_workspace.settings import WorkspaceSettings
-from support.channels import KINDS, a_channel
+from support.channels import KINDS
 from support.databases import Databases
-from support.grants import Installation, an_installation
-from support.ids import SequentialIds
-from support.workspace_caller import SESSION, Caller
-
-
-async def a_caller(
-    stack: AsyncExitStack, installation: Installation, settings: WorkspaceSettings, kind: str
-) -> Caller:
-    service = build(settings, clock=installation.clock, ids=SequentialIds("draft"))
-
-    def register(server: grpc.aio.Server) -> None:
-        for servicer in service.servicers:
-            servicer.register(server)
-
-    await stack.enter_async_context(running(service))
-    interceptors = server_interceptors(installation.verifier, telemetry.disabled())
-    channel = await stack.enter_async_context(a_channel(kind, register, interceptors))
-    return Caller(
-        installation=installation,
-        contexts=context_grpc.ContextServiceStub(channel),
-        sessions=session_grpc.SessionServiceStub(channel),
-    )
+from support.grants import an_installation
+from support.workspace_caller import SESSION, Caller, a_caller
 
 
 @pytest.fixture(params=KINDS)
@@ -154,9 +127,25 @@ async def test_a_refreshed_session_reads_its_pages_again(caller: Caller, tmp_pat
     await caller.sessions.RefreshSession(request, metadata=caller.grant())
     renewed = await caller.prepare("turn-2")
     assert "quite another" in renewed.identity_block
-    assert list(renewed.notices) == ["the pages were read again; a new prefix begins"]
+    (notice,) = renewed.notices
+    assert notice.startswith("the pages were read again (")
     await caller.commit("turn-2", [], token=renewed.commit_token)
     assert list((await caller.prepare("turn-3")).notices) == []
+
+
+async def test_a_refresh_while_a_turn_is_under_way_is_not_lost(
+    caller: Caller, tmp_path: Path
+) -> None:
+    await caller.create()
+    request = session_pb.RefreshSessionRequest(session_id=SESSION)
+    for number in (1, 2):
+        prepared = await caller.prepare(f"turn-{number}")
+        (tmp_path / "pages" / "SOUL.md").write_text(f"soul {number}", "utf-8")
+        await caller.sessions.RefreshSession(request, metadata=caller.grant())
+        await caller.commit(f"turn-{number}", [], token=prepared.commit_token)
+        after = await caller.prepare(f"turn-{number + 1}")
+        assert f"soul {number}" in after.identity_block
+        assert len(after.notices) == 1
 
 
 async def test_two_replicas_prepare_the_same_bytes(

@@ -1,5 +1,6 @@
 """Compactions and refreshes of sessions: one suite for the fake and the real ones."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -158,19 +159,32 @@ async def test_a_refreshed_session_has_no_frozen_blocks_until_new_ones_come(
     for _ in range(2):
         await sessions.refresh(SESSION, ME)
         material = await sessions.material(SESSION, ME)
-        assert (material.blocks, material.was_refreshed) == (None, True)
+        assert material.blocks is None
+        assert material.refresh_time is not None
     await sessions.commit(a_record("turn-2"), None)
-    assert (await sessions.material(SESSION, ME)).was_refreshed
+    waiting = (await sessions.material(SESSION, ME)).refresh_time
+    assert waiting is not None
     renewed = FrozenBlocks(identity="new", memory="new")
-    await sessions.commit(a_record("turn-3"), renewed)
+    await sessions.commit(a_record("turn-3"), replace(renewed, refresh_time=waiting))
     material = await sessions.material(SESSION, ME)
-    assert (material.blocks, material.was_refreshed) == (renewed, False)
+    assert (material.blocks, material.refresh_time) == (renewed, None)
 
 
-async def test_a_session_without_frozen_blocks_has_nothing_to_refresh(sessions: Sessions) -> None:
+async def test_blocks_that_were_read_before_a_refresh_are_not_frozen(sessions: Sessions) -> None:
     await sessions.create(a_session())
     await sessions.refresh(SESSION, ME)
-    assert not (await sessions.material(SESSION, ME)).was_refreshed
+    await sessions.commit(a_record(), BLOCKS)
+    first = await sessions.material(SESSION, ME)
+    assert first.blocks is None
+    await sessions.refresh(SESSION, ME)
+    await sessions.commit(a_record("turn-2"), replace(BLOCKS, refresh_time=first.refresh_time))
+    second = await sessions.material(SESSION, ME)
+    assert second.blocks is None
+    assert second.refresh_time != first.refresh_time
+    await sessions.commit(a_record("turn-3"), replace(BLOCKS, refresh_time=second.refresh_time))
+    assert (await sessions.material(SESSION, ME)).blocks == BLOCKS
+    await sessions.commit(a_record("turn-4"), FrozenBlocks(identity="late", memory="late"))
+    assert (await sessions.material(SESSION, ME)).blocks == BLOCKS
 
 
 async def test_a_foreign_session_is_not_refreshed(sessions: Sessions) -> None:

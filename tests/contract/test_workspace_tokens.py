@@ -1,6 +1,8 @@
 """Commit tokens: bound to their turn, unforgeable, shared by replicas."""
 
 import base64
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -26,6 +28,11 @@ async def tokens(request: pytest.FixtureRequest, sqlite_databases: Databases) ->
 
 def test_a_token_gives_back_what_was_sealed(tokens: CommitTokens) -> None:
     assert tokens.open("turn-1", tokens.seal("turn-1", BLOCKS)) == BLOCKS
+
+
+def test_a_token_knows_which_refresh_its_pages_were_read_for(tokens: CommitTokens) -> None:
+    read = replace(BLOCKS, refresh_time=datetime(2026, 11, 30, 12, 0, 0, 7, tzinfo=UTC))
+    assert tokens.open("turn-1", tokens.seal("turn-1", read)) == read
 
 
 def test_no_token_carries_nothing(tokens: CommitTokens) -> None:

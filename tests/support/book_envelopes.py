@@ -108,7 +108,15 @@ ACCOUNT = ok(
             {"account": "spot-1", "purpose": "spot", "is_primary": True},
             {"account": "perps-1", "purpose": "perps", "is_primary": False},
         ],
-        "withdrawal_chains": {"USDC": ["arbitrum", "base"]},
+        "withdrawal_chains": {"USDC": ["arbitrum", "base"], "ETH": ["base"]},
+    }
+)
+ON_PAPER = ok(
+    {
+        "mode": "paper",
+        "venue": "paper",
+        "accounts": [{"account": "spot-1", "purpose": "spot", "is_primary": True}],
+        "withdrawal_chains": {},
     }
 )
 LIMITS = ok(

@@ -1,22 +1,30 @@
 """A caller of the workspace service: both stubs, and the grants that its calls need."""
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import grpc.aio
 
 from minara.agent.v1 import event_pb2 as event_pb
 from minara.type.v1 import turn_context_pb2 as turn_pb
 from minara.workspace.v1 import context_service_pb2 as context_pb
+from minara.workspace.v1 import context_service_pb2_grpc as context_grpc
 from minara.workspace.v1 import session_service_pb2 as session_pb
+from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
 from minara_core.messages import Message
 from minara_core.taxonomy import Origin, PermissionTier, Scope
+from minara_runtime import telemetry
 from minara_runtime.channels import with_grant
 from minara_runtime.convert import message_to_pb
 from minara_runtime.convert_enums import ORIGIN
+from minara_runtime.interceptors import server_interceptors
+from minara_runtime.service import running
+from minara_workspace.main import build
+from minara_workspace.settings import WorkspaceSettings
+from support.channels import a_channel
 from support.grants import Installation
-
-if TYPE_CHECKING:
-    from minara.workspace.v1 import context_service_pb2_grpc as context_grpc
-    from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
+from support.ids import SequentialIds
 
 SESSION = "00000000-0000-7000-8000-000000000001"
 
@@ -79,3 +87,23 @@ class Caller:
         )
         request.MergeFrom(context_pb.CommitTurnRequest(**changes))
         return await self.contexts.CommitTurn(request)
+
+
+async def a_caller(
+    stack: AsyncExitStack, installation: Installation, settings: WorkspaceSettings, kind: str
+) -> Caller:
+    """A workspace service that is up while `stack` is, and its caller over a `kind` of channel."""
+    service = build(settings, clock=installation.clock, ids=SequentialIds("draft"))
+
+    def register(server: grpc.aio.Server) -> None:
+        for servicer in service.servicers:
+            servicer.register(server)
+
+    await stack.enter_async_context(running(service))
+    interceptors = server_interceptors(installation.verifier, telemetry.disabled())
+    channel = await stack.enter_async_context(a_channel(kind, register, interceptors))
+    return Caller(
+        installation=installation,
+        contexts=context_grpc.ContextServiceStub(channel),
+        sessions=session_grpc.SessionServiceStub(channel),
+    )

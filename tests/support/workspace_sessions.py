@@ -89,7 +89,7 @@ class _Kept:
     blocks: FrozenBlocks | None = None
     sent_blocks: tuple[str, ...] = ()
     compaction: Compaction | None = None
-    was_refreshed: bool = False
+    refresh_time: datetime | None = None
     turns: list[tuple[TurnRecord, CommittedTurn]] = field(
         default_factory=list[tuple[TurnRecord, CommittedTurn]]
     )
@@ -122,7 +122,7 @@ class FakeSessions:
             spent_today_usd=reduce(
                 add, (record.usage.cost_usd or Decimal(0) for record, _ in kept.turns), Decimal(0)
             ),
-            was_refreshed=kept.was_refreshed,
+            refresh_time=kept.refresh_time,
         )
 
     async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
@@ -138,8 +138,9 @@ class FakeSessions:
         turn = _committed(record, kept.session.turn_count + 1, self._time)
         kept.turns.append((record, turn))
         kept.epoch = record.epoch
-        kept.blocks = kept.blocks or blocks
-        kept.was_refreshed = kept.was_refreshed and blocks is None
+        if blocks is not None and blocks.refresh_time == kept.refresh_time:
+            kept.blocks = kept.blocks or replace(blocks, refresh_time=None)
+            kept.refresh_time = None
         kept.sent_blocks = tuple(dict.fromkeys((*kept.sent_blocks, *record.sent_blocks)))
         kept.session = replace(
             kept.session,
@@ -153,9 +154,9 @@ class FakeSessions:
 
     async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
         kept = self._owned(session_id, user_id)
-        if kept.blocks is not None:
-            self.writes += 1
-            kept.blocks, kept.was_refreshed = None, True
+        self.writes += 1
+        self._time += timedelta(milliseconds=1)
+        kept.blocks, kept.refresh_time = None, self._time
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page:
         mine = [kept.session for kept in self._kept.values() if kept.session.user_id == user_id]

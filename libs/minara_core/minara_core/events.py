@@ -176,9 +176,12 @@ class UsageReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompleted:
+    """`limit` names the limit that ended the turn, when one did."""
+
     finish_reason: FinishReason
     usage: TokenUsage
     pending_interjections: tuple[str, ...] = ()
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

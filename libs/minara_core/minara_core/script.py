@@ -16,9 +16,15 @@ _ONLY_TRADITIONAL = re.compile(
     "記錄歷盤匯聞誰話語聽詩謝氣沒過進兩萬億暫狀態啟筆條銷賺績當訊線簽權費幾證務辦認]"
 )
 
+# Chinese borrows の for its looks alone.
+_KANA = re.compile(r"[\u3041-\u306d\u306f-\u3096\u30a1-\u30fa]")
+
 
 def locale_of(text: str) -> str:
-    """BCP 47: `en`, `ko`, `zh-Hant` or `zh-Hans`; Chinese that shows neither is traditional."""
+    """BCP 47: `en`, `ko`, `zh-Hant` or `zh-Hans`; Chinese that shows neither is traditional, and
+    any other script is answered in English."""
+    if _KANA.search(text) and language_of(text) is not Language.KO:
+        return Language.EN.value
     language = language_of(text)
     if language is not Language.ZH:
         return language.value

@@ -121,6 +121,7 @@ def _fill_turn(message: event_pb.TurnEvent, payload: core.Payload) -> None:
             message.turn_completed.finish_reason = enums.FINISH_REASON.to_pb(payload.finish_reason)
             message.turn_completed.usage.CopyFrom(usage_to_pb(payload.usage))
             message.turn_completed.pending_interjections.extend(payload.pending_interjections)
+            message.turn_completed.limit = payload.limit
         case core.TurnFailed():
             message.turn_failed.reason = payload.reason
             message.turn_failed.message = payload.message

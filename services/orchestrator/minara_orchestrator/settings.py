@@ -1,14 +1,23 @@
 """What the orchestrator reads from the environment."""
 
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from minara_llm.providers import ProviderSettings
 from minara_llm.selection import RoleSettings
 from minara_orchestrator.domain.turn import Limits
 from minara_runtime.settings import Settings
+
+
+def _is_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")) or any(c.isspace() for c in text):
+        raise ValueError("is no address: it begins with http:// or https://")
+    return text
+
+
+_Url = Annotated[str, AfterValidator(_is_url)]
 
 
 class OrchestratorSettings(Settings):
@@ -30,11 +39,11 @@ class OrchestratorSettings(Settings):
     openrouter_api_key: str | None = Field(default=None, validation_alias="OPENROUTER_API_KEY")
     openai_api_key: str | None = Field(default=None, validation_alias="OPENAI_API_KEY")
     xai_api_key: str | None = Field(default=None, validation_alias="XAI_API_KEY")
-    ollama_base_url: str | None = Field(default=None, validation_alias="OLLAMA_BASE_URL")
-    anthropic_base_url: str | None = None
-    openrouter_base_url: str | None = None
-    openai_base_url: str | None = None
-    xai_base_url: str | None = None
+    ollama_base_url: _Url | None = Field(default=None, validation_alias="OLLAMA_BASE_URL")
+    anthropic_base_url: _Url | None = None
+    openrouter_base_url: _Url | None = None
+    openai_base_url: _Url | None = None
+    xai_base_url: _Url | None = None
     openai_chat_path: str | None = None
     openai_api: Literal["", "responses", "chat"] = ""
 

@@ -98,13 +98,14 @@ async def fit(
     pending: tuple[PendingAction, ...] = (),
     message: str = "and now?",
     overflows: int = 0,
+    most_tokens: int | None = None,
     summary_seconds: float = SUMMARY_SECONDS,
 ) -> Fitted:
     """Fit by a new fitter whose estimates nothing has corrected."""
     fitter = PromptFitter(lambda: batch, TokenEstimator(), summary_seconds=summary_seconds)
     ask = FitAsk(session_id="session-1", message=message, pending_actions=pending)
     model = ScriptedModel([], context_window=window)
-    return await fitter.fit(prompt, model, ask, overflows=overflows)
+    return await fitter.fit(prompt, model, ask, overflows=overflows, most_tokens=most_tokens)
 
 
 def assert_paired(messages: Sequence[Message]) -> None:

@@ -164,7 +164,7 @@ def test_an_error_stays_an_error_and_a_wrapped_result_loses_its_text_alone() -> 
     foreign = ToolResultBlock(
         tool_call_id=calls.tool_calls[1].tool_call_id,
         envelope=wrap(
-            '{"ok":true,"data":{"pending_action_id":"action-9"}}' + " " * 999,
+            '{"ok":true,"data":"it is cheap"}' + " " * 999,
             source="t",
             marker="ab12",
         ),
@@ -174,7 +174,7 @@ def test_an_error_stays_an_error_and_a_wrapped_result_loses_its_text_alone() -> 
     first, second = results(collapsed(a_prompt(*turns), PLAIN, 0, protected=()).messages)[:2]
     assert first.is_error
     assert json.loads(first.envelope)["error"].startswith("PRICE_UNAVAILABLE: get_price")
-    assert "parked as action-9" in second.envelope
+    assert "cheap" not in second.envelope
     assert "untrusted" not in second.envelope
 
 
@@ -250,6 +250,12 @@ def test_a_summary_is_marked_as_text_from_outside_and_cannot_end_its_block() -> 
     assert text.count("</block>") == 1
     assert "<|im_start|>" not in text
     assert text.index("<untrusted id=") < text.index("trading state")
+
+
+def test_a_note_is_valid_text_whatever_a_summary_holds() -> None:
+    note = note_turn(Note(summary="half \ud83d a pair \0", outcomes=("\ud800",)))
+    assert note.messages[0].text.encode().decode() == note.messages[0].text
+    assert read_note(note).summary == "half \ufffd a pair \ufffd"
 
 
 def test_a_note_is_read_back_as_it_was_written() -> None:

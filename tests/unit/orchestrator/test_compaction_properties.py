@@ -1,14 +1,12 @@
 """What holds for every session, however long, in every window."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from minara_core.actions import PendingAction
-from minara_core.errors import LimitExceeded
 from minara_core.messages import Message
 from minara_llm.scripted import ScriptedModel, says
 from minara_orchestrator.app.fit_prompt import Fitted
@@ -90,9 +88,8 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def fitted_or_none(case: Case, prompt: Prompt | None = None) -> Fitted | None:
-    with suppress(LimitExceeded):
-        return case.fitted(prompt)
-    return None
+    fitted = case.fitted(prompt)
+    return fitted if fitted.failure is None else None
 
 
 def grown(prompt: Prompt, more: list[HistoryTurn]) -> Prompt:

@@ -244,3 +244,57 @@ async def test_a_turn_starts_with_the_model_that_will_speak() -> None:
     started = events[0]
     assert isinstance(started, TurnStarted)
     assert (started.provider, started.model) == ("scripted", "scripted")
+
+
+async def test_a_prompt_too_long_for_one_model_goes_to_the_next() -> None:
+    small = ScriptedModel([], provider="small", context_window=4_096)
+    other = ScriptedModel([says("it fits here")], provider="other")
+    house = House([failure(FailureKind.AUTHENTICATION)], others=[small, other])
+    house.workspace.memory_block = "so much is known " * 1_500
+    events = await house.play(a_turn())
+    assert heard([*events]) == "it fits here"
+    assert [switch.reason for switch in of_type(events, ModelSwitched)] == [
+        "authentication",
+        "context_overflow",
+    ]
+
+
+async def test_a_prompt_too_long_for_every_model_fails_the_turn_as_that() -> None:
+    house = House([], context_window=4_096)
+    house.workspace.memory_block = "so much is known " * 1_500
+    events = await house.play(a_turn())
+    assert isinstance(events[-1], TurnFailed)
+    assert events[-1].reason == ErrorReason.CONTEXT_TOO_LARGE
+
+
+async def test_what_a_small_model_needs_cut_is_not_cut_for_the_first_choice() -> None:
+    long = [says("word " * 2_000) for _ in range(6)]
+    small = ScriptedModel([says("from the small one")], name="small", context_window=16_000)
+    house = House([*long, failure(FailureKind.AUTHENTICATION), says("whole again")], others=[small])
+    for number in range(6):
+        await house.play(a_turn(f"say {number}", turn_id=f"turn-{number}"))
+    before = len(house.model.requests[-1].messages)
+    events = await house.play(a_turn("who?", turn_id="turn-6"))
+    assert heard([*events]) == "from the small one"
+    assert len(small.requests[0].messages) < before
+    assert house.workspace.records[TurnId("turn-6")].compaction is None
+    await house.play(a_turn("and now?", turn_id="turn-7"))
+    assert len(house.model.requests[-1].messages) > before
+
+
+async def test_a_refusal_runs_none_of_its_calls() -> None:
+    call = ModelToolCall(name="buy_token", arguments_json='{"symbol":"ETH"}')
+    house = House([(ModelText(text="I will not."), call, ModelStop(reason=StopReason.REFUSAL))])
+    events = await house.play(a_turn("buy"))
+    assert house.tools.batches == []
+    completed = events[-1]
+    assert isinstance(completed, TurnCompleted)
+    assert completed.finish_reason is FinishReason.REFUSAL
+
+
+async def test_a_turn_out_of_time_ends_as_budget_with_what_was_said() -> None:
+    house = House([says("too late")], limits=Limits(wall_time_seconds=0.0))
+    events = await house.play(a_turn())
+    completed = events[-1]
+    assert isinstance(completed, TurnCompleted)
+    assert completed.finish_reason is FinishReason.BUDGET

@@ -1,11 +1,12 @@
 """How far the ladder is climbed, and who writes the summary."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
 
 import pytest
 
-from minara_core.errors import LimitExceeded
 from minara_core.events import TokenUsage
 from minara_core.reasons import ErrorReason
 from minara_llm.model import (
@@ -16,9 +17,12 @@ from minara_llm.model import (
     ModelText,
 )
 from minara_llm.scripted import ScriptedModel, says
+from minara_orchestrator.app.fit_prompt import FitAsk, PromptFitter
 from minara_orchestrator.domain.compaction import budget_tokens
 from minara_orchestrator.domain.compaction_note import read_note
+from minara_orchestrator.domain.estimate import Measure, TokenEstimator
 from minara_orchestrator.domain.history import HistoryTurn
+from minara_orchestrator.domain.prompt import Prompt
 from support.actions import an_action
 from support.orchestrator.prompts import a_prompt, a_step, a_turn, fit
 
@@ -133,10 +137,25 @@ async def test_a_turns_own_results_yield_last() -> None:
 
 
 async def test_what_cannot_be_made_to_fit_is_refused_and_never_tried_for_ever() -> None:
-    with pytest.raises(LimitExceeded) as caught:
-        await fit(a_prompt(text="x" * 400_000), window=WINDOW)
-    assert caught.value.reason is ErrorReason.CONTEXT_TOO_LARGE
-    assert int(caught.value.metadata["tokens"]) > int(caught.value.metadata["available"])
+    fitted = await fit(a_prompt(text="x" * 400_000), window=WINDOW)
+    assert fitted.failure is not None
+    assert fitted.failure.reason is ErrorReason.CONTEXT_TOO_LARGE
+    assert int(fitted.failure.metadata["tokens"]) > int(fitted.failure.metadata["available"])
+
+
+async def test_a_failure_carries_the_cut_and_what_its_summary_has_cost() -> None:
+    usage = TokenUsage(input_tokens=900, output_tokens=30)
+    batch = ScriptedModel([says("noted", usage=usage)])
+    prompt = a_prompt(*a_full_prompt(0.9), text="x" * 400_000)
+    fitted = await fit(prompt, window=WINDOW, batch=batch)
+    assert fitted.failure is not None
+    assert fitted.usage == usage
+    assert [record.rung for record in fitted.records] == ["summary"]
+    assert fitted.prompt.compaction is not None
+    assert fitted.prompt.compaction.records == fitted.records
+    again = await fit(fitted.prompt, window=WINDOW, batch=batch)
+    assert again.failure is not None
+    assert again.records == ()
 
 
 async def test_pending_actions_stand_in_the_note_whoever_wrote_it() -> None:
@@ -167,10 +186,64 @@ async def test_each_overflow_takes_one_more_rung_whatever_the_estimate_says() ->
     assert third.tokens < second.tokens
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting(Measure):
+    """Measures nothing before the loop has gone on."""
+
+    went_on: threading.Event = field(default_factory=threading.Event)
+
+    def prompt(self, prompt: Prompt) -> int:
+        assert self.went_on.wait(10)
+        return super(Waiting, self).prompt(prompt)
+
+
+class Estimator(TokenEstimator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = Waiting()
+
+    def measure(self, model_name: str) -> Measure:
+        return self.waiting
+
+
+async def test_other_turns_go_on_while_a_long_history_is_cut() -> None:
+    estimator = Estimator()
+    fitter = PromptFitter(lambda: None, estimator)
+    prompt = a_prompt(*(a_talking_turn(number, 20) for number in range(2_000)))
+    ask = FitAsk(session_id="session-1", message="and now?")
+    model = ScriptedModel([], context_window=WINDOW)
+    asyncio.get_running_loop().call_later(0.01, estimator.waiting.went_on.set)
+    fitted = await fitter.fit(prompt, model, ask)
+    assert fitted == await fit(prompt, window=WINDOW)
+    assert fitted.records
+
+
+async def test_rungs_are_taken_for_what_a_prompt_should_have_at_most() -> None:
+    prompt = a_prompt(*a_full_prompt(0.4))
+    assert (await fit(prompt, window=WINDOW)).records == ()
+    most = budget_tokens(WINDOW) // 4
+    fitted = await fit(prompt, window=WINDOW, most_tokens=most)
+    assert fitted.failure is None
+    assert [record.rung for record in fitted.records] == ["summary"]
+    assert fitted.tokens <= most
+    again = await fit(fitted.prompt, window=WINDOW, most_tokens=most)
+    assert again.prompt == fitted.prompt
+    more_than_the_window = await fit(prompt, window=WINDOW, most_tokens=10**9)
+    assert more_than_the_window.prompt == prompt
+
+
+async def test_what_a_prompt_has_without_history_is_no_reason_to_cut_or_to_refuse_it() -> None:
+    alone = a_prompt(text="x" * 36_000)
+    fitted = await fit(alone, window=WINDOW, most_tokens=1)
+    assert (fitted.prompt, fitted.failure) == (alone, None)
+    few = a_prompt(*a_full_prompt(0.2, turns=12), text="x" * 36_000)
+    assert (await fit(few, window=WINDOW, most_tokens=1)).prompt == few
+
+
 async def test_an_overflow_with_nothing_left_to_take_is_told() -> None:
-    with pytest.raises(LimitExceeded) as caught:
-        await fit(a_prompt(), window=WINDOW, overflows=1)
-    assert caught.value.reason is ErrorReason.CONTEXT_TOO_LARGE
+    fitted = await fit(a_prompt(), window=WINDOW, overflows=1)
+    assert fitted.failure is not None
+    assert fitted.failure.reason is ErrorReason.CONTEXT_TOO_LARGE
 
 
 async def test_a_rung_that_would_save_little_waits_until_it_is_worth_it() -> None:

@@ -371,3 +371,14 @@ def test_chat_template_tokens_are_broken_up(text: str) -> None:
     from minara_core.untrusted import wrap
 
     assert text not in wrap(f"a {text} b", source="tool:x", marker="m")
+
+
+async def test_without_skills_the_catalog_of_the_prefix_stays() -> None:
+    house = House([says("one"), says("two"), says("three")])
+    await house.play(a_turn(turn_id="turn-1"))
+    house.skills.error = Unavailable("skills are down", reason=ErrorReason.PEER_UNAVAILABLE)
+    await house.play(a_turn(turn_id="turn-2"))
+    house.skills.error = None
+    await house.play(a_turn(turn_id="turn-3"))
+    first, second, third = (request.system for request in house.model.requests)
+    assert first == second == third

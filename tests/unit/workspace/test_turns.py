@@ -112,12 +112,37 @@ async def test_a_refreshed_session_freezes_its_pages_anew_and_says_so_once() -> 
     second = await desk.prepare("turn-2")
     assert "changed" in second.blocks.identity
     for each in (second, await desk.prepare("turn-2")):
-        assert each.notices == ("the pages were read again; a new prefix begins",)
+        (notice,) = each.notices
+        assert notice.startswith("the pages were read again (2026-")
     await desk.commit(a_record("turn-2"), second.commit_token)
     third = await desk.prepare("turn-3")
     assert third.notices == ()
-    assert third.blocks == second.blocks
+    assert third.blocks.identity == second.blocks.identity
     assert third.commit_token == ""
+    await desk.sessions.refresh(SESSION, ME)
+    assert (await desk.prepare("turn-3")).notices not in ((), second.notices)
+
+
+async def test_pages_that_a_turn_read_before_a_refresh_are_not_frozen() -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    first = await desk.prepare()
+    await desk.sessions.refresh(SESSION, ME)
+    await desk.commit(a_record(), first.commit_token)
+    second = await desk.prepare("turn-2")
+    desk.write("SOUL.md", "changed")
+    await desk.sessions.refresh(SESSION, ME)
+    await desk.commit(a_record("turn-2"), second.commit_token)
+    third = await desk.prepare("turn-3")
+    assert "changed" in third.blocks.identity
+    await desk.commit(a_record("turn-3"), third.commit_token)
+    assert (await desk.prepare("turn-4")).commit_token == ""
+
+
+async def test_a_refresh_before_the_first_turn_is_nothing_to_tell() -> None:
+    desk = await a_desk()
+    await desk.sessions.refresh(SESSION, ME)
+    assert (await desk.prepare()).notices == ()
 
 
 async def test_a_session_that_was_never_refreshed_has_nothing_to_say() -> None:

@@ -8,7 +8,7 @@ import grpc.aio
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
 from minara_core.clock import pause
-from minara_core.errors import Unavailable
+from minara_core.errors import DeadlineExceeded, Unavailable
 from minara_core.ids import PendingActionId
 from minara_core.taxonomy import PermissionTier, TradingState
 from minara_core.turn_context import TurnContext
@@ -45,18 +45,28 @@ class ToolsClient:
         self._is_stale = True
 
     async def catalog(self) -> Catalog:
-        if self._catalog is None or self._is_stale:
-            response = await self._stub.ListTools(
-                tools_pb.ListToolsRequest(),
-                metadata=with_grant(self._service_grant()),
-                timeout=LIST_SECONDS,
-            )
-            self._catalog = Catalog(
-                definitions=tuple(definition_from_pb(d) for d in response.definitions),
-                etag=response.etag,
-            )
-            self._is_stale = False
+        if self._catalog is not None and not self._is_stale:
+            return self._catalog
+        try:
+            self._catalog = await self._listed()
+        except (Unavailable, DeadlineExceeded):
+            # A history with calls must be sent with tools: the last known ones, as long as need be.
+            if self._catalog is None:
+                raise
+            return self._catalog
+        self._is_stale = False
         return self._catalog
+
+    async def _listed(self) -> Catalog:
+        response = await self._stub.ListTools(
+            tools_pb.ListToolsRequest(),
+            metadata=with_grant(self._service_grant()),
+            timeout=LIST_SECONDS,
+        )
+        return Catalog(
+            definitions=tuple(definition_from_pb(d) for d in response.definitions),
+            etag=response.etag,
+        )
 
     def expire_catalog(self, etag: str) -> None:
         self._is_stale = self._catalog is None or self._catalog.etag != etag

@@ -1,10 +1,11 @@
 """One model message, whatever providers do: fit the prompt, ask, try again, ask the next one."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minara_core.actions import PendingAction
 from minara_core.clock import Clock, pause
+from minara_core.errors import LimitExceeded
 from minara_core.events import ContextCompacted, ModelSwitched, StepStarted, TextReset, TokenUsage
 from minara_llm.failover import Breakers, wait_before_retry
 from minara_llm.model import ChatModel, FailureKind, ModelFailure, ModelRequest, ToolChoice
@@ -18,6 +19,8 @@ from minara_orchestrator.domain.estimate import text_tokens
 from minara_orchestrator.domain.model_policy import Candidate, Route, reading_tools
 from minara_orchestrator.domain.prompt import Prompt
 from minara_orchestrator.domain.turn import Budget, CallCost
+
+_TOO_LARGE = FailureKind.CONTEXT_OVERFLOW.value
 
 MOST_OVERFLOWS = 2
 """How often in one step a provider may say that the prompt is too long for it."""
@@ -40,13 +43,15 @@ class Ask:
 class Answer:
     """The reply, who gave it to which prompt, and what all attempts have used.
 
-    `reply` is None when the budget allowed no call.
+    `reply` is None when no call was made: the budget allowed none, or, with a `failure`, the prompt
+    fitted no candidate.
     """
 
     reply: Reply | None
     prompt: Prompt
     candidate: Candidate
     usage: TokenUsage
+    failure: LimitExceeded | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,9 +70,13 @@ class _Asking:
         self.usage = self.usage.plus(usage)
         self.ask.budget.charge(usage)
 
-    def answer(self, reply: Reply | None) -> Answer:
+    def answer(self, reply: Reply | None, failure: LimitExceeded | None = None) -> Answer:
         return Answer(
-            reply=reply, prompt=self.prompt, candidate=self.route.current, usage=self.usage
+            reply=reply,
+            prompt=self.prompt,
+            candidate=self.route.current,
+            usage=self.usage,
+            failure=failure,
         )
 
 
@@ -92,14 +101,16 @@ class ModelAsker:
         self._wait = wait
 
     async def ask(self, ask: Ask, prompt: Prompt, route: Route, emit: Emit) -> Answer:
-        """One whole reply, or in it the failure of the last candidate.
-
-        Raises LimitExceeded (CONTEXT_TOO_LARGE) for a prompt that cannot be made to fit.
-        """
+        """One whole reply, or in it the failure of the last candidate."""
         asking = _Asking(ask=ask, prompt=prompt, route=route)
         self.pass_over_broken(route, emit)
         while True:
             fitted = await self._fit(asking, emit)
+            if fitted.failure is not None:
+                if not route.has_next:
+                    return asking.answer(None, fitted.failure)
+                self._move_on(asking, _TOO_LARGE, emit)
+                continue
             model = route.current.model
             allowance = min(
                 ask.budget.output_allowance(fitted.tokens, _cost(model)),
@@ -128,7 +139,14 @@ class ModelAsker:
             session_id=ask.session_id, message=ask.message, pending_actions=ask.pending_actions
         )
         model = asking.route.current.model
-        fitted = await self._fitter.fit(asking.prompt, model, told, overflows=asking.overflows)
+        is_opening = not ask.budget.steps and not asking.step
+        fitted = await self._fitter.fit(
+            asking.prompt,
+            model,
+            told,
+            overflows=asking.overflows,
+            most_tokens=ask.budget.opening_tokens(_cost(model)) if is_opening else None,
+        )
         for record in fitted.records:
             emit(
                 ContextCompacted(
@@ -137,7 +155,10 @@ class ModelAsker:
                     tokens_after=record.tokens_after,
                 )
             )
-        asking.prompt = fitted.prompt
+        # What only another model needs cut is not cut for those that follow.
+        is_first = asking.route.is_first
+        kept = fitted.prompt.compaction if is_first else asking.prompt.compaction
+        asking.prompt = replace(fitted.prompt, compaction=kept)
         asking.charge(fitted.usage)
         return fitted
 
@@ -145,10 +166,16 @@ class ModelAsker:
         model = asking.route.current.model
         breaker = self._breakers.of(model.provider)
         breaker.begin(self._clock.monotonic())
-        reply = await hear(model.stream(_request(asking, allowance)), asking.step, emit)
+        reply = await hear(
+            model.stream(_request(asking, allowance)),
+            asking.step,
+            emit,
+            seconds=asking.ask.budget.seconds_left(self._clock.monotonic()),
+            most_tokens=allowance,
+        )
         if reply.failure is None:
             breaker.succeed()
-        else:
+        elif not reply.is_out_of_time:
             breaker.fail(reply.failure, self._clock.monotonic())
         if reply.usage.input_tokens:
             self._fitter.learn(model.name, estimated=estimated, told=reply.usage.input_tokens)
@@ -162,6 +189,8 @@ class ModelAsker:
         """Whether another attempt follows the one that failed."""
         failure, route = reply.failure, asking.route
         assert failure is not None
+        if reply.is_out_of_time:
+            return False
         if failure.kind is FailureKind.CONTEXT_OVERFLOW and asking.overflows < MOST_OVERFLOWS:
             asking.overflows += 1
             _void(reply, failure, emit)
@@ -176,10 +205,13 @@ class ModelAsker:
         if not route.has_next:
             return False
         _void(reply, failure, emit)
-        _switch(route, failure.kind.value, emit)
-        self.pass_over_broken(route, emit)
-        asking.tries = asking.overflows = 0
+        self._move_on(asking, failure.kind.value, emit)
         return True
+
+    def _move_on(self, asking: _Asking, reason: str, emit: Emit) -> None:
+        _switch(asking.route, reason, emit)
+        self.pass_over_broken(asking.route, emit)
+        asking.tries = asking.overflows = 0
 
 
 def _void(reply: Reply, failure: ModelFailure, emit: Emit) -> None:

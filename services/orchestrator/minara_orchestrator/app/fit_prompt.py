@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from minara_core.actions import PendingAction
 from minara_core.errors import LimitExceeded
@@ -19,19 +19,17 @@ from minara_llm.model import (
     SystemBlock,
 )
 from minara_orchestrator.domain import compaction as ladder
-from minara_orchestrator.domain.blocks import action_line
-from minara_orchestrator.domain.compaction import Fold, Rung
+from minara_orchestrator.domain.compaction import Fold
+from minara_orchestrator.domain.compaction_climb import Climb
 from minara_orchestrator.domain.compaction_digest import INSTRUCTIONS, digest
-from minara_orchestrator.domain.compaction_note import Note, NoteLimits, extract, head_within
 from minara_orchestrator.domain.estimate import Measure, TokenEstimator
 from minara_orchestrator.domain.history import CompactionRecord
 from minara_orchestrator.domain.prompt import Prompt
 
 SUMMARY_SECONDS = 20.0
 SUMMARY_OUTPUT_TOKENS = 1_500
-_WORTH = 0.1
-"""Share of the budget that a rung has to save unless it reaches its aim: what is cut is sent anew,
-so that many small cuts cost more than they save."""
+_MOST_MESSAGES = 1_000
+"""A longer history is measured and cut in a thread, so that other turns go on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +44,17 @@ class FitAsk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """The prompt to send, its estimated input tokens, what was done for it, and what the summary,
-    if one was written, has used."""
+    if one was written, has used.
+
+    With a `failure` (CONTEXT_TOO_LARGE) nothing was left to take: the prompt is then as short as it
+    could be made, and too long all the same.
+    """
 
     prompt: Prompt
     tokens: int
     records: tuple[CompactionRecord, ...] = ()
     usage: TokenUsage = field(default_factory=TokenUsage)
+    failure: LimitExceeded | None = None
 
 
 class PromptFitter:
@@ -74,157 +77,98 @@ class PromptFitter:
         self._estimator.learn(model_name, estimated=estimated, told=told)
 
     async def fit(
-        self, prompt: Prompt, model: ChatModel, ask: FitAsk, *, overflows: int = 0
+        self,
+        prompt: Prompt,
+        model: ChatModel,
+        ask: FitAsk,
+        *,
+        overflows: int = 0,
+        most_tokens: int | None = None,
     ) -> Fitted:
         """`prompt` itself when it fits, else with less history, or less of its own results.
 
         `overflows` is how often the provider has said in this step that the prompt is too long:
-        for each of them one more rung is taken, whatever the estimate says. Raises LimitExceeded
-        (CONTEXT_TOO_LARGE) when nothing is left to take.
+        for each of them one more rung is taken, whatever the estimate says. `most_tokens` is what
+        the prompt should have at most: rungs are taken for it as for the window, but a prompt that
+        has more may be sent.
         """
-        climb = _Climb(
-            prompt=replace(prompt, overflows_met=min(prompt.overflows_met, overflows)),
-            measure=self._estimator.measure(model.name),
-            budget=ladder.budget_tokens(model.context_window),
-            ask=ask,
-            batch=self._batch,
-            summary_seconds=self._summary_seconds,
+        measure = self._estimator.measure(model.name)
+        climb = Climb(
+            prompt,
+            measure,
+            ladder.budget_tokens(model.context_window),
+            message=ask.message,
+            pending_actions=ask.pending_actions,
         )
-        await climb.by_share()
-        while climb.prompt.overflows_met < overflows:
-            await climb.next_rung()
-        if climb.tokens > climb.budget:
-            raise _too_large(climb.tokens, climb.budget)
+        summaries = _Summaries(self._batch, measure, ask.session_id, self._summary_seconds)
+        fits = await _climbed(climb, summaries, overflows=overflows, most_tokens=most_tokens)
         return Fitted(
             prompt=climb.prompt,
             tokens=climb.tokens,
             records=tuple(climb.records),
-            usage=climb.usage,
+            usage=summaries.usage,
+            failure=None if fits else _too_large(climb.prompt, climb.tokens, climb.budget),
         )
 
 
-class _Climb:
-    """One way up the ladder."""
+async def _climbed(
+    climb: Climb, summaries: "_Summaries", *, overflows: int, most_tokens: int | None
+) -> bool:
+    """Climb, with the summaries that this takes; whether the prompt fits then."""
+    steps = climb.up(overflows=overflows, most_tokens=most_tokens)
+    is_long = sum(len(turn.messages) for turn in climb.prompt.history) > _MOST_MESSAGES
+
+    def next_fold(summary: str | None) -> Fold | bool:
+        try:
+            return next(steps) if summary is None else steps.send(summary)
+        except StopIteration as end:
+            return bool(end.value)
+
+    written: str | None = None
+    while True:
+        fold = await asyncio.to_thread(next_fold, written) if is_long else next_fold(written)
+        if isinstance(fold, bool):
+            return fold
+        written = await summaries.write(fold)
+
+
+class _Summaries:
+    """The batch model's; empty where there is none, or it fails. `usage` is what they have used."""
 
     def __init__(
         self,
-        *,
-        prompt: Prompt,
-        measure: Measure,
-        budget: int,
-        ask: FitAsk,
         batch: Callable[[], ChatModel | None],
-        summary_seconds: float,
+        measure: Measure,
+        session_id: str,
+        seconds: float,
     ) -> None:
-        self.prompt = prompt
-        self.budget = budget
-        self.tokens = measure.prompt(prompt)
-        self.records: list[CompactionRecord] = []
         self.usage = TokenUsage()
-        self._measure = measure
-        self._ask = ask
         self._batch = batch
-        self._summary_seconds = summary_seconds
-        self._limits = NoteLimits.of(budget)
-        self._pending_ids = tuple(action.pending_action_id for action in ask.pending_actions)
-        self._waiting = Note(pending=tuple(action_line(each) for each in ask.pending_actions))
+        self._measure = measure
+        self._session_id = session_id
+        self._seconds = seconds
 
-    async def by_share(self) -> None:
-        """Each rung from its share of the budget on; the forced ones only above all of it."""
-        target = int(self.budget * ladder.CUT_TO)
-        if self._is_above(ladder.SLICE_FROM):
-            self._take(Rung.BOUNDARY, self._sliced(target), is_forced=self._is_above(1))
-        if self._is_above(ladder.COLLAPSE_FROM):
-            self._take(Rung.COLLAPSE, self._collapsed(target), is_forced=self._is_above(1))
-        if self._is_above(1):
-            await self._fold_until_it_fits()
-        elif self._is_above(ladder.SUMMARISE_FROM):
-            fold = ladder.planned_fold(self.prompt, ladder.VERBATIM_TURNS[0])
-            if fold is not None and self._is_worth(self._most_tokens(fold), target):
-                await self._fold(fold)
-        if self._is_above(1):
-            self._take(Rung.OWN_RESULTS, self._own_results_stubbed(), is_forced=True)
-
-    async def next_rung(self) -> None:
-        """Take the first rung that saves anything. Raises LimitExceeded when none does."""
-        before = self.tokens
-        target = int(min(self.budget, self.tokens) * ladder.CUT_TO)
-        for rung, take in (
-            (Rung.BOUNDARY, lambda: self._sliced(target)),
-            (Rung.COLLAPSE, lambda: self._collapsed(target)),
-        ):
-            if self._take(rung, take(), is_forced=True):
-                break
-        else:
-            for count in ladder.VERBATIM_TURNS:
-                fold = ladder.planned_fold(self.prompt, count)
-                if fold is not None and await self._fold(fold):
-                    break
-            else:
-                self._take(Rung.OWN_RESULTS, self._own_results_stubbed(), is_forced=True)
-        if self.tokens >= before:
-            raise _too_large(self.tokens, self.budget)
-        self.prompt = replace(self.prompt, overflows_met=self.prompt.overflows_met + 1)
-
-    def _sliced(self, target: int) -> Prompt:
-        return ladder.sliced(self.prompt, self._measure, target)
-
-    def _collapsed(self, target: int) -> Prompt:
-        protected = self._pending_ids
-        return ladder.collapsed(self.prompt, self._measure, target, protected=protected)
-
-    def _own_results_stubbed(self) -> Prompt:
-        return ladder.own_results_stubbed(self.prompt, protected=self._pending_ids)
-
-    async def _fold_until_it_fits(self) -> None:
-        """Keep as many turns word for word as leave room for some more; none if need be."""
-        folds = [ladder.planned_fold(self.prompt, count) for count in ladder.VERBATIM_TURNS]
-        planned = [fold for fold in folds if fold is not None]
-        room = int(self.budget * ladder.SUMMARISE_FROM)
-        for fold in planned:
-            if self._most_tokens(fold) <= room or fold is planned[-1]:
-                await self._fold(fold)
-                return
-
-    def _most_tokens(self, fold: Fold) -> int:
-        return ladder.most_tokens(self.prompt, fold, self._waiting, self._measure, self._limits)
-
-    async def _fold(self, fold: Fold) -> bool:
-        summary = head_within(await self._summary(fold), self._limits.summary, self._measure)
-        prompt = ladder.folded(
-            self.prompt,
-            fold,
-            replace(self._waiting, summary=summary),
-            self._measure,
-            int(min(self.budget, self.tokens) * ladder.CUT_TO),
-            limits=self._limits,
-            message=self._ask.message,
-            pending_ids=self._pending_ids,
-        )
-        return self._take(Rung.SUMMARY, prompt, is_forced=True)
-
-    async def _summary(self, fold: Fold) -> str:
-        """The batch model's summary; where there is none, the first lines of what was said."""
+    async def write(self, fold: Fold) -> str:
         model = self._batch()
-        written = "" if model is None else await self._written(model, fold)
-        if written:
-            return written
-        return extract(fold.folded, fold.old.summary, self._limits.summary, self._measure)
+        return "" if model is None else await self._written(model, fold)
 
     async def _written(self, model: ChatModel, fold: Fold) -> str:
         room = ladder.budget_tokens(model.context_window) - SUMMARY_OUTPUT_TOKENS
+        said = digest(fold.folded, fold.old.summary, room, self._measure)
+        if not said.strip():
+            return ""
         request = ModelRequest(
             model=model.name,
             system=(SystemBlock(name="summary", text=INSTRUCTIONS),),
             tools=(),
-            messages=(user_message(digest(fold.folded, fold.old.summary, room, self._measure)),),
+            messages=(user_message(said),),
             max_output_tokens=SUMMARY_OUTPUT_TOKENS,
-            session_id=self._ask.session_id,
+            session_id=self._session_id,
         )
         texts: list[str] = []
         try:
             async with (
-                asyncio.timeout(self._summary_seconds),
+                asyncio.timeout(self._seconds),
                 aclosing(model.stream(request)) as events,
             ):
                 async for event in events:
@@ -239,27 +183,13 @@ class _Climb:
             return ""
         return "".join(texts).strip()
 
-    def _take(self, rung: Rung, prompt: Prompt, *, is_forced: bool = False) -> bool:
-        """Go on with `prompt` if it saves enough, or if it must save anything; whether it did."""
-        after = self._measure.prompt(prompt)
-        target = int(self.budget * ladder.CUT_TO)
-        if after >= self.tokens or not (is_forced or self._is_worth(after, target)):
-            return False
-        record = CompactionRecord(rung=rung, tokens_before=self.tokens, tokens_after=after)
-        self.records.append(record)
-        self.prompt, self.tokens = prompt.noting(record), after
-        return True
 
-    def _is_above(self, share: float) -> bool:
-        return self.tokens > self.budget * share
-
-    def _is_worth(self, after: int, target: int) -> bool:
-        return after <= target or self.tokens - after >= self.budget * _WORTH
-
-
-def _too_large(tokens: int, budget: int) -> LimitExceeded:
+def _too_large(prompt: Prompt, tokens: int, budget: int) -> LimitExceeded:
+    what = "the conversation is too long for this model; start a new session"
+    if not prompt.history and not prompt.following:
+        what = f"this model can read {budget} tokens, and what every message needs is {tokens}"
     return LimitExceeded(
-        "the conversation is too long for this model; start a new session",
+        what,
         reason=ErrorReason.CONTEXT_TOO_LARGE,
         metadata={"tokens": str(tokens), "available": str(budget)},
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from minara_core.actions import PendingAction
@@ -84,6 +84,7 @@ class TurnOpening:
         self._skills = skills
         self._tools = tools
         self._models = models
+        self._catalog_block = ""
 
     async def open(self, turn: Turn, *, validate_only: bool = False) -> OpenedTurn:
         """Ask workspace, skills and tools at once, with who is to speak, and build the prompt.
@@ -121,7 +122,10 @@ class TurnOpening:
             )
             speaking = group.create_task(self._models.candidates(context.user_id))
         material = _required(prepared.result())
-        selection = _or_less(selected.result(), _NO_SELECTION, "skills", notices)
+        # Without the skills service the prefix stays what it was: only what is active is missing.
+        without_skills = replace(_NO_SELECTION, catalog_block=self._catalog_block)
+        selection = _or_less(selected.result(), without_skills, "skills", notices)
+        self._catalog_block = selection.catalog_block
         standing = (
             _required(opened.result())
             if tells_decision

@@ -1,5 +1,6 @@
 """What a model says in one call: streamed, told, and kept."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from minara_core.ids import tool_call_id
 from minara_core.messages import Block, Message, Role, TextBlock, ThinkingBlock, ToolCallBlock
 from minara_core.tooling import ToolCall
 from minara_llm.model import (
+    FailureKind,
     ModelCacheMiss,
     ModelEvent,
     ModelFailure,
@@ -22,6 +24,12 @@ from minara_llm.model import (
 from minara_llm.prices import cost_of
 from minara_orchestrator.app.ports import Emit
 
+SILENCE_SECONDS = 120.0
+"""How long a model may say nothing, whatever its connection does meanwhile."""
+
+_MOST_CHARACTERS_PER_TOKEN = 16
+_SPARE_CHARACTERS = 100_000
+
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
@@ -34,6 +42,8 @@ class Reply:
     stop: StopReason | None = None
     provider_state: str = ""
     failure: ModelFailure | None = None
+    is_out_of_time: bool = False
+    characters: int = 0
 
     def take(self, event: ModelEvent, emit: Emit) -> None:
         match event:
@@ -50,12 +60,12 @@ class Reply:
                     arguments_json=event.arguments_json,
                 )
                 self.calls.append(call)
+                self.characters += len(event.arguments_json)
                 self.blocks.append(ToolCallBlock(call))
             case ModelUsage():
                 self.usage = self.usage.plus(event.usage)
             case ModelStop():
-                self.stop = event.reason
-                self.provider_state = event.provider_state
+                self._end(event)
             case ModelCacheMiss():
                 pass
 
@@ -73,7 +83,16 @@ class Reply:
         """The call broke off here."""
         self.failure, self.stop = failure, None
 
+    def _end(self, stop: ModelStop) -> None:
+        self.stop = stop.reason
+        self.provider_state = stop.provider_state
+        if stop.reason is StopReason.REFUSAL:
+            # What a model called before it refused must not run.
+            self.calls.clear()
+            self.blocks = [each for each in self.blocks if not isinstance(each, ToolCallBlock)]
+
     def _append_text(self, text: str) -> None:
+        self.characters += len(text)
         last = self.blocks[-1] if self.blocks else None
         if isinstance(last, TextBlock):
             self.blocks[-1] = TextBlock(last.text + text)
@@ -81,6 +100,7 @@ class Reply:
             self.blocks.append(TextBlock(text))
 
     def _append_thinking(self, text: str) -> None:
+        self.characters += len(text)
         last = self.blocks[-1] if self.blocks else None
         if isinstance(last, ThinkingBlock):
             self.blocks[-1] = ThinkingBlock(last.text + text)
@@ -105,13 +125,34 @@ class Reply:
         )
 
 
-async def hear(events: AsyncGenerator[ModelEvent, None], step: int, emit: Emit) -> Reply:
-    """Listen to one model message to its end; a ModelFailure is part of the reply."""
+async def hear(
+    events: AsyncGenerator[ModelEvent, None],
+    step: int,
+    emit: Emit,
+    *,
+    seconds: float,
+    most_tokens: int,
+    silence_seconds: float = SILENCE_SECONDS,
+) -> Reply:
+    """Listen to one model message to its end; a ModelFailure is part of the reply.
+
+    It takes at most `seconds`, after which the reply `is_out_of_time`. A model that says nothing
+    for `silence_seconds`, or far more than `most_tokens`, has failed.
+    """
     reply = Reply(step=step)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    most_characters = most_tokens * _MOST_CHARACTERS_PER_TOKEN + _SPARE_CHARACTERS
     try:
-        async with aclosing(events):
+        async with asyncio.timeout(min(seconds, silence_seconds)) as limit, aclosing(events):
             async for event in events:
                 reply.take(event, emit)
+                if reply.characters > most_characters:
+                    raise ModelFailure("the model does not stop", kind=FailureKind.MALFORMED_STREAM)
+                limit.reschedule(min(end, loop.time() + silence_seconds))
     except ModelFailure as failure:
         reply.stop_at(failure)
+    except TimeoutError:
+        reply.stop_at(ModelFailure("the model did not answer in time", kind=FailureKind.TIMEOUT))
+        reply.is_out_of_time = loop.time() >= end
     return reply

@@ -32,22 +32,22 @@ class StepRunner:
         budget: Budget,
         emit: Emit,
     ) -> Step:
-        """Ask the model, run what it asks for, and say whether the turn ends here.
-
-        Raises LimitExceeded (CONTEXT_TOO_LARGE) when the prompt cannot be made to fit.
-        """
+        """Ask the model, run what it asks for, and say whether the turn ends here."""
         note = _closing_note(turn, budget)
         ask = _ask(turn, opened, callable_tools, budget, talks_only=bool(note))
         answer = await self._asker.ask(ask, prompt.extended(note), route, emit)
         reply = answer.reply
         if reply is None:
-            return Step(prompt=answer.prompt, finish_reason=FinishReason.BUDGET)
+            reason = None if answer.failure else FinishReason.BUDGET
+            return Step(prompt=answer.prompt, finish_reason=reason, failure=answer.failure)
         emit(UsageReported(step=reply.step, usage=answer.usage))
         said = Step(prompt=answer.prompt.extended(_kept(reply)))
+        if reply.is_out_of_time:
+            return replace(said, finish_reason=budget.cut_time())
         if reply.failure is not None:
             return replace(said, failure=reply.failure)
         if not reply.calls:
-            return replace(said, finish_reason=_finish_reason(answer, reply))
+            return replace(said, finish_reason=_finish_reason(answer, reply, budget))
         batch = _batch(opened, answer, reply, ask)
         outcome = await self._tools.run(
             turn, opened, batch, emit, within_budget=budget.take_tool_calls(len(batch.calls))
@@ -113,13 +113,13 @@ def _end_after(outcome: BatchOutcome) -> FinishReason | None:
     return FinishReason.QUESTION if outcome.has_question else None
 
 
-def _finish_reason(answer: Answer, reply: Reply) -> FinishReason:
+def _finish_reason(answer: Answer, reply: Reply, budget: Budget) -> FinishReason:
     if answer.candidate.is_degraded:
         return FinishReason.DEGRADED
     match reply.stop:
         case StopReason.REFUSAL:
             return FinishReason.REFUSAL
         case StopReason.MAX_TOKENS:
-            return FinishReason.BUDGET
+            return budget.cut_answer()
         case _:
             return FinishReason.STOP

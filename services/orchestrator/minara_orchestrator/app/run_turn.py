@@ -33,6 +33,7 @@ from minara_orchestrator.domain.turn import (
 
 COMMIT_PATIENCE_SECONDS = 10.0
 COMMIT_RETRY_SECONDS = 0.25
+_BY_LIMIT = frozenset({FinishReason.BUDGET, FinishReason.MAX_STEPS})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +119,13 @@ class TurnRunner:
             _record(turn, progress, TurnState.COMPLETED, finish_reason=finish_reason)
         )
         self._failpoint("turn.committed")
-        emit(TurnCompleted(finish_reason=finish_reason, usage=committed.usage))
+        emit(
+            TurnCompleted(
+                finish_reason=finish_reason,
+                usage=committed.usage,
+                limit=budget.limit if finish_reason in _BY_LIMIT else "",
+            )
+        )
 
     def _tell_decision(self, turn: Turn, opened: OpenedTurn, emit: Emit) -> None:
         if not isinstance(turn.input, DecidedInput):

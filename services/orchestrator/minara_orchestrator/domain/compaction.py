@@ -2,14 +2,14 @@
 
 Rung 0 is done by the tools service when it finishes a call. The others are here, one pure function
 each: they take a prompt and give one with less in it, or the same one when they have nothing to do.
-The order in which they are climbed is `app/fit_prompt.py`.
+The order in which they are climbed is `compaction_climb.py`.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from minara_core.messages import Role
+from minara_core.messages import Message, Role
 from minara_orchestrator.domain.compaction_note import (
     Earlier,
     Note,
@@ -21,13 +21,14 @@ from minara_orchestrator.domain.compaction_note import (
     within,
 )
 from minara_orchestrator.domain.compaction_stubs import ToolFacts, cheapest, stubbable, stubbed
-from minara_orchestrator.domain.estimate import Measure
-from minara_orchestrator.domain.history import History, HistoryTurn, repaired
+from minara_orchestrator.domain.estimate import Measure, stored_bytes
+from minara_orchestrator.domain.history import History, HistoryTurn, messages_of, repaired
 from minara_orchestrator.domain.prompt import Prompt
 
 MOST_WINDOW = 500_000
-"""Of a larger window no more is used, so that a stored history stays far from the 8 MiB that one
-message between services may have."""
+MOST_STORED_BYTES = 3 * 1024 * 1024
+"""Of a larger window no more is used, and no more is kept, so that a stored history stays far from
+the 8 MiB that one message between services may have."""
 
 RESERVED_OUTPUT_TOKENS = 8_192
 SMALL_WINDOW = 32_000
@@ -37,7 +38,10 @@ SAFETY_MARGIN = 0.04
 SLICE_FROM, COLLAPSE_FROM, SUMMARISE_FROM, CUT_TO = 0.5, 0.65, 0.8, 0.4
 """Shares of the budget: where rungs 1 to 3 fire, and what a rung that fires cuts to."""
 
-WHOLE_TURNS_WHEN_COLLAPSED = 3
+LEAST_AIM = 2.5
+"""No prompt is asked to be smaller than this many times what it has without any history."""
+
+WHOLE_TURNS = 3
 WHOLE_STEPS = 2
 VERBATIM_TURNS = (6, 3, 1, 0)
 """Turns that a boundary note leaves after it; fewer than the first only when nothing else helps."""
@@ -46,6 +50,7 @@ VERBATIM_TURNS = (6, 3, 1, 0)
 class Rung(StrEnum):
     """What a record says was done."""
 
+    STATE = "state"
     BOUNDARY = "boundary"
     COLLAPSE = "collapse"
     SUMMARY = "summary"
@@ -62,6 +67,55 @@ def budget_tokens(context_window: int) -> int:
     """What input may take of a window, after reserved output and the safety margin."""
     window = min(context_window, MOST_WINDOW)
     return window - reserved_output(window) - int(window * SAFETY_MARGIN)
+
+
+def stored(prompt: Prompt) -> int:
+    """Bytes of the history and of this turn, as they will be stored."""
+    return stored_bytes(messages_of(prompt.history)) + stored_bytes(prompt.transcript)
+
+
+def without_state(prompt: Prompt) -> Prompt:
+    """Without what providers keep for themselves in old messages, until MOST_STORED_BYTES: first in
+    all but the last three turns, then in all of them, then in all but this turn's last two steps.
+    """
+    for whole_turns in (WHOLE_TURNS, 0):
+        if stored(prompt) <= MOST_STORED_BYTES:
+            return prompt
+        split = max(0, len(prompt.history) - whole_turns)
+        old = tuple(
+            turn
+            if (bare := _bare(turn.messages)) == turn.messages
+            else replace(turn, messages=bare)
+            for turn in prompt.history[:split]
+        )
+        if old != prompt.history[:split]:
+            prompt = prompt.with_history(old + prompt.history[split:])
+    said = [
+        place for place, message in enumerate(prompt.following) if message.role is Role.ASSISTANT
+    ]
+    if stored(prompt) <= MOST_STORED_BYTES or len(said) <= WHOLE_STEPS:
+        return prompt
+    split = said[-WHOLE_STEPS]
+    own = _bare(prompt.following[:split]) + prompt.following[split:]
+    return prompt if own == prompt.following else replace(prompt, following=own)
+
+
+def _bare(messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(
+        replace(each, provider_state="") if each.provider_state else each for each in messages
+    )
+
+
+def aim(prompt: Prompt, measure: Measure, tokens: int, budget: int, most_tokens: int | None) -> int:
+    """What shares are taken of: the budget, or the fewer tokens that the prompt should have, or
+    what it has to shrink to before it can be stored. `tokens` is what it has."""
+    if most_tokens is not None and most_tokens < budget:
+        least = int(_fixed_tokens(prompt, measure) * LEAST_AIM)
+        budget = min(budget, max(most_tokens, least))
+    size = stored(prompt)
+    if size > MOST_STORED_BYTES:
+        budget = min(budget, tokens * MOST_STORED_BYTES // size)
+    return budget
 
 
 def sliced(prompt: Prompt, measure: Measure, target: int) -> Prompt:
@@ -81,7 +135,7 @@ def collapsed(
     """Rung 2: one line for results of all but the last three turns until `target` tokens; results
     that name a `protected` id stay."""
     finished = [place for place, turn in enumerate(prompt.history) if not turn.is_note]
-    end = finished[-WHOLE_TURNS_WHEN_COLLAPSED:]
+    end = finished[-WHOLE_TURNS:]
     facts = ToolFacts.of(prompt.definitions)
     chosen = cheapest(
         (

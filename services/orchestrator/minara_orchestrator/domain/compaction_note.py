@@ -17,6 +17,7 @@ from minara_core.lexicon_assets import find_assets
 from minara_core.messages import Message, Role, context_message
 from minara_core.tooling import dump_json
 from minara_core.untrusted import unwrap, wrap
+from minara_llm.clean_text import cleaned
 from minara_orchestrator.domain.estimate import Measure
 from minara_orchestrator.domain.history import History, HistoryTurn
 from minara_orchestrator.domain.prompt import PromptBlock, blocks_in, render
@@ -81,7 +82,7 @@ def note_turn(note: Note) -> HistoryTurn:
     if note.earlier:
         items = "\n".join(_item_json(item) for item in note.earlier)
         blocks.append(PromptBlock(number=8, key="earlier", text=_marked("earlier", items)))
-    return HistoryTurn(turn_id="", messages=(context_message(render(blocks)),))
+    return HistoryTurn(turn_id="", messages=(context_message(cleaned(render(blocks))),))
 
 
 def read_note(turn: HistoryTurn) -> Note:

@@ -1,20 +1,27 @@
 """Tool results as one line each: what was called, what came of it, where the whole lies."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from minara_core.ids import ToolCallId, TurnId
 from minara_core.messages import Message, Role, ToolResultBlock
+from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.taxonomy import PermissionTier
 from minara_core.tooling import Executor, ToolCall, ToolDefinition, err, ok, result_uri
-from minara_core.untrusted import unwrap
+from minara_core.untrusted import harmless, unwrap
+from minara_llm.clean_text import cleaned
+from minara_orchestrator.domain.estimate import byte_size
 from minara_orchestrator.domain.history import OLDER_TURNS, History
 
 _STUB = ok({"stub": "…"}).partition("…")[0]
+_MOST_NAME = 64
 _MOST_ARGUMENTS = 80
 _MOST_VALUE = 40
+_CODES = frozenset({*ErrorReason, *DenialReason})
+_OUR_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +45,12 @@ class Stubbable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFacts:
-    """What stubs need to know of tools: which only read, and which results are kept elsewhere."""
+    """What stubs need to know of tools: which only read, which move money and which do not, and
+    whose results are kept nowhere else."""
 
     reading: frozenset[str]
+    moving: frozenset[str]
+    unmoving: frozenset[str]
     local: frozenset[str]
 
     @classmethod
@@ -50,6 +60,8 @@ class ToolFacts:
             reading=frozenset(
                 each.name for each in known if each.permission_tier is PermissionTier.READ_ONLY
             ),
+            moving=frozenset(each.name for each in known if each.is_fund_moving),
+            unmoving=frozenset(each.name for each in known if not each.is_fund_moving),
             local=frozenset(each.name for each in known if each.executor is Executor.ORCHESTRATOR),
         )
 
@@ -70,7 +82,7 @@ def stubbable(
         for message_place, call, block_place, result in _answered(turn.messages):
             place = Place(turn=turn_place, message=message_place, block=block_place)
             stub = _stub(turn.turn_id, call, result, facts)
-            is_shorter = len(stub.envelope.encode()) < len(result.envelope.encode())
+            is_shorter = byte_size(stub.envelope) < byte_size(result.envelope)
             if not is_shorter or is_stub(result) or _names(result, protected):
                 continue
             repeated = call.name in facts.reading and newest[_same(call)] != place
@@ -79,22 +91,20 @@ def stubbable(
 
 def stubbed(history: History, chosen: Iterable[Stubbable]) -> History:
     """The history with lines in place of the chosen results."""
-    by_message: dict[tuple[int, int], dict[int, ToolResultBlock]] = {}
+    by_turn: dict[int, dict[int, dict[int, ToolResultBlock]]] = {}
     for each in chosen:
         place = each.place
-        by_message.setdefault((place.turn, place.message), {})[place.block] = each.stub
-    return tuple(
-        replace(
-            turn,
-            messages=tuple(
-                _with(message, by_message.get((turn_place, message_place), {}))
-                for message_place, message in enumerate(turn.messages)
-            ),
+        by_message = by_turn.setdefault(place.turn, {})
+        by_message.setdefault(place.message, {})[place.block] = each.stub
+    turns = list(history)
+    for turn_place, by_message in by_turn.items():
+        turn = turns[turn_place]
+        messages = tuple(
+            _with(message, by_message.get(message_place, {}))
+            for message_place, message in enumerate(turn.messages)
         )
-        if any(touched == turn_place for touched, _ in by_message)
-        else turn
-        for turn_place, turn in enumerate(history)
-    )
+        turns[turn_place] = replace(turn, messages=messages)
+    return tuple(turns)
 
 
 def _with(message: Message, stubs: dict[int, ToolResultBlock]) -> Message:
@@ -129,10 +139,11 @@ def _newest_reads(history: History, facts: ToolFacts) -> dict[tuple[str, str], P
 
 
 def _same(call: ToolCall) -> tuple[str, str]:
-    arguments = _object(call.arguments_json)
-    if arguments is None:
+    """Equal for calls that ask for the same thing, however their arguments are written."""
+    try:
+        return call.name, json.dumps(json.loads(call.arguments_json), sort_keys=True)
+    except (ValueError, RecursionError):
         return call.name, call.arguments_json
-    return call.name, json.dumps(arguments, sort_keys=True)
 
 
 def _names(result: ToolResultBlock, ids: Collection[str]) -> bool:
@@ -142,13 +153,15 @@ def _names(result: ToolResultBlock, ids: Collection[str]) -> bool:
 def _stub(
     turn_id: str, call: ToolCall, result: ToolResultBlock, facts: ToolFacts
 ) -> ToolResultBlock:
+    """Of the result nothing is said but its outcome: what it holds may be from outside, and a line
+    of ours must not carry it."""
     is_kept = call.name not in facts.local and turn_id not in {"", OLDER_TURNS}
     where = f"; whole at {result_uri(TurnId(turn_id), call.tool_call_id)}" if is_kept else ""
-    what = f"{call.name}{_key_arguments(call)}"
+    what = f"{_shown(call.name, _MOST_NAME)}{_key_arguments(call)}"
     if result.is_error:
         envelope = err(f"{_code(result)}: {what}: failed{where}")
     else:
-        envelope = ok({"stub": f"{what}: {_outcome(result)}{where}"})
+        envelope = ok({"stub": f"{what}: {_outcome(call, result, facts)}{where}"})
     return replace(result, envelope=envelope)
 
 
@@ -159,25 +172,36 @@ def _key_arguments(call: ToolCall) -> str:
         for name, value in arguments.items()
         if isinstance(value, str | int | bool) and name != "intent"
     ]
-    shown = " ".join(" ".join(texts).split())
-    return f" {shown[:_MOST_ARGUMENTS]}" if shown else ""
+    shown = _shown(" ".join(texts), _MOST_ARGUMENTS)
+    return f" {shown}" if shown else ""
 
 
-def _outcome(result: ToolResultBlock) -> str:
-    """`success`, or for a call that was parked its action's id."""
-    envelope = _object(unwrap(result.envelope)) or {}
-    data = envelope.get("data")
-    if isinstance(data, dict):
-        action = cast("dict[str, Any]", data).get("pending_action_id")
-        if isinstance(action, str):
-            return f"parked as {action[:_MOST_ARGUMENTS]}"
-    return "success"
+def _shown(text: str, most: int) -> str:
+    """What a model wrote, in one line that any store takes, without tags and template tokens."""
+    line = " ".join(harmless(cleaned(text)).replace("<", "‹").split())
+    return line[:most]
+
+
+def _outcome(call: ToolCall, result: ToolResultBlock, facts: ToolFacts) -> str:
+    """For a call that was parked its action's id. What else came of a tool that moves money, or of
+    one that is not known, must be read where it lies whole."""
+    if call.name in facts.unmoving:
+        return "success"
+    action = _parked(result) if call.name in facts.moving else None
+    return "answered" if action is None else f"parked as {action}"
+
+
+def _parked(result: ToolResultBlock) -> str | None:
+    """The id of the action that waits, if it is one that we can have made."""
+    data = (_object(unwrap(result.envelope)) or {}).get("data")
+    action = cast("dict[str, Any]", data).get("pending_action_id") if isinstance(data, dict) else ""
+    return action if isinstance(action, str) and _OUR_ID.fullmatch(action) else None
 
 
 def _code(result: ToolResultBlock) -> str:
     error = (_object(unwrap(result.envelope)) or {}).get("error")
     code = error.partition(":")[0] if isinstance(error, str) else ""
-    return code if code.isidentifier() else "FAILED"
+    return code if code in _CODES else "FAILED"
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -24,6 +24,9 @@ FILE_TOKENS = 6_000
 """Of a document; its bytes are not at hand here, and the provider's report corrects the sum."""
 
 _MESSAGE_TOKENS = 6
+_BLOCK_BYTES = 32
+"""Of a stored message's and block's own form."""
+
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
 _WEIGHT_OF_NEWEST = 0.3
 
@@ -39,6 +42,34 @@ def _text_tokens(text: str) -> float:
     in_ascii = len(text.encode("ascii", "ignore"))
     others = len(text.encode("utf-8", "replace")) - in_ascii
     return in_ascii / ASCII_BYTES_PER_TOKEN + others / OTHER_BYTES_PER_TOKEN
+
+
+def byte_size(text: str) -> int:
+    """Bytes of a text as it is stored."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def stored_bytes(messages: Iterable[Message]) -> int:
+    """Bytes that messages have where they are stored, with what providers keep in them for
+    themselves: that is no text, and no model counts it."""
+    return sum(
+        _BLOCK_BYTES
+        + byte_size(message.provider_state)
+        + sum(_BLOCK_BYTES + _block_bytes(block) for block in message.blocks)
+        for message in messages
+    )
+
+
+def _block_bytes(block: Block) -> int:
+    match block:
+        case TextBlock() | ThinkingBlock():
+            return byte_size(block.text)
+        case ToolCallBlock():
+            return byte_size(block.call.name) + byte_size(block.call.arguments_json)
+        case ToolResultBlock():
+            return byte_size(block.envelope)
+        case FileBlock():
+            return byte_size(block.file_key)
 
 
 def _block_tokens(block: Block) -> float:

@@ -97,7 +97,18 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
         while place < len(messages) and messages[place].role is Role.TOOL:
             results.append(messages[place])
             place += 1
-        yield from _answered([call.tool_call_id for call in message.tool_calls], results)
+        calls = [call.tool_call_id for call in message.tool_calls]
+        if results or calls:
+            yield from results if _is_whole(calls, results) else _answered(calls, results)
+
+
+def _is_whole(calls: Sequence[ToolCallId], results: Sequence[Message]) -> bool:
+    """Whether one message answers each call once, in order: almost always, and quick to see."""
+    if len(results) != 1 or len(set(calls)) != len(calls):
+        return False
+    blocks = results[0].blocks
+    answered = [block.tool_call_id for block in blocks if isinstance(block, ToolResultBlock)]
+    return answered == calls and len(blocks) == len(calls)
 
 
 def _answered(calls: Sequence[ToolCallId], results: Sequence[Message]) -> Iterator[Message]:

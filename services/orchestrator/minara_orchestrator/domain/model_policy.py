@@ -38,6 +38,11 @@ class Route:
         return self._candidates[self._place]
 
     @property
+    def is_first(self) -> bool:
+        """Whether the first choice still speaks."""
+        return self._place == 0
+
+    @property
     def has_next(self) -> bool:
         return self._place + 1 < len(self._candidates)
 

@@ -57,7 +57,7 @@ class PromptBlock:
 
 
 def mark_of(name: str, shown: str) -> str:
-    return f"{name}@{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+    return f"{name}@{hashlib.sha256(shown.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,17 +82,23 @@ class Limits:
 CallCost = Callable[[int, int], Decimal | None]
 """Dollars of a call with so many input and output tokens; None when the price is not known."""
 
+_STEPS_WORTH_OPENING = 4
+_PRICED_TOKENS = 100_000
 _LEAST_OUTPUT_TOKENS = 64
 """A call that may say less than this is not worth its input."""
 
 
 class Budget:
-    """What this turn has used. One per turn, never shared."""
+    """What this turn has used. One per turn, never shared.
+
+    `limit` names the limit that was met last, for people: a key of their sentences.
+    """
 
     def __init__(self, limits: Limits, started: float) -> None:
         self._limits = limits
         self._deadline = started + limits.wall_time_seconds
         self.session_spent_usd = Decimal(0)
+        self.limit = ""
         self.steps = 0
         self.tool_calls = 0
         self.usage = TokenUsage()
@@ -104,14 +110,26 @@ class Budget:
     def exhausted_by(self, now: float) -> FinishReason | None:
         """Why no further step may start, or None."""
         if self.steps >= self._limits.max_steps:
-            return FinishReason.MAX_STEPS
-        spent = (
-            self.usage.input_tokens >= self._limits.max_input_tokens
-            or self.usage.output_tokens >= self._limits.max_output_tokens
-            or self._dollars_left <= 0
-            or now >= self._deadline
-        )
-        return FinishReason.BUDGET if spent else None
+            return self._met("steps", FinishReason.MAX_STEPS)
+        if self.usage.input_tokens >= self._limits.max_input_tokens:
+            return self._met("turn_input_tokens")
+        if self.usage.output_tokens >= self._limits.max_output_tokens:
+            return self._met("turn_output_tokens")
+        if self._dollars_left <= 0:
+            return self._met(self._dollar_limit)
+        return self._met("wall_time") if now >= self._deadline else None
+
+    def _met(self, limit: str, reason: FinishReason = FinishReason.BUDGET) -> FinishReason:
+        self.limit = limit
+        return reason
+
+    def cut_answer(self) -> FinishReason:
+        """A model stopped since its answer was as long as it may be."""
+        return self._met("answer_tokens")
+
+    def cut_time(self) -> FinishReason:
+        """A model was stopped since the turn's time was over."""
+        return self._met("wall_time")
 
     @property
     def next_step_is_last(self) -> bool:
@@ -122,24 +140,59 @@ class Budget:
         """How many tokens the next call may say, so that with its estimated input no limit is
         passed even if it says them all; 0 when it may not be made."""
         if self.usage.input_tokens + input_tokens > self._limits.max_input_tokens:
+            self._met("turn_input_tokens")
             return 0
         left = self._limits.max_output_tokens - self.usage.output_tokens
+        if left <= 0:
+            self._met("turn_output_tokens")
+            return 0
         most = min(left, self._limits.max_output_tokens_per_step)
-        base = cost(input_tokens, 0)
-        one = cost(input_tokens, 1)
-        if base is not None and one is not None:
-            free = self._dollars_left - base
-            if free < 0:
-                return 0
-            if one > base:
-                most = min(most, int(free / (one - base)))
-        return most if most >= min(left, _LEAST_OUTPUT_TOKENS) else 0
+        affordable = self._affordable_output(input_tokens, cost)
+        if affordable is None or most <= affordable:
+            return most
+        if affordable < min(left, _LEAST_OUTPUT_TOKENS):
+            self._met(self._dollar_limit)
+            return 0
+        return affordable
+
+    def _affordable_output(self, input_tokens: int, cost: CallCost) -> int | None:
+        """Output tokens that the dollars left pay for; below zero when they do not pay the input,
+        None when no price is known."""
+        base, one = cost(input_tokens, 0), cost(input_tokens, 1)
+        if base is None or one is None or one <= base:
+            return None
+        free = self._dollars_left - base
+        return -1 if free < 0 else int(free / (one - base))
+
+    def opening_tokens(self, cost: CallCost) -> int:
+        """How much input a turn's first call should have at most, so that some more can follow."""
+        most = self._limits.max_input_tokens
+        price = cost(_PRICED_TOKENS, 0)
+        if price:
+            most = min(most, int(self._limits.max_cost_usd * _PRICED_TOKENS / price))
+        return most // _STEPS_WORTH_OPENING
+
+    def seconds_left(self, now: float) -> float:
+        """Until the turn's wall time is over; never below zero."""
+        return max(0.0, self._deadline - now)
 
     @property
     def _dollars_left(self) -> Decimal:
-        spent = self.usage.cost_usd or Decimal(0)
-        of_day = self._limits.max_session_day_usd - self.session_spent_usd
-        return min(self._limits.max_cost_usd, of_day) - spent
+        return min(self._limits.max_cost_usd, self._dollars_of_day) - self._spent
+
+    @property
+    def _dollar_limit(self) -> str:
+        """Which of the two dollar limits is the nearer one."""
+        is_day = self._dollars_of_day < self._limits.max_cost_usd
+        return "session_day_usd" if is_day else "turn_usd"
+
+    @property
+    def _dollars_of_day(self) -> Decimal:
+        return self._limits.max_session_day_usd - self.session_spent_usd
+
+    @property
+    def _spent(self) -> Decimal:
+        return self.usage.cost_usd or Decimal(0)
 
     def start_step(self) -> int:
         """The number of the step that starts now, from 1."""

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -36,7 +37,8 @@ class SealedTokens:
         self._key = bytes.fromhex(await self._database.transaction(read))
 
     def seal(self, turn_id: str, blocks: FrozenBlocks) -> str:
-        body = json.dumps([turn_id, blocks.identity, blocks.memory]).encode()
+        refresh = blocks.refresh_time.isoformat() if blocks.refresh_time else ""
+        body = json.dumps([turn_id, blocks.identity, blocks.memory, refresh]).encode()
         return base64.b64encode(self._mac(body) + body).decode("ascii")
 
     def open(self, turn_id: str, token: str) -> FrozenBlocks | None:
@@ -49,10 +51,14 @@ class SealedTokens:
         mac, body = sealed[:32], sealed[32:]
         if not hmac.compare_digest(mac, self._mac(body)):
             raise _foreign()
-        bound, identity, memory = json.loads(body)
+        bound, identity, memory, refresh = json.loads(body)
         if bound != turn_id:
             raise _foreign()
-        return FrozenBlocks(identity=identity, memory=memory)
+        return FrozenBlocks(
+            identity=identity,
+            memory=memory,
+            refresh_time=datetime.fromisoformat(refresh) if refresh else None,
+        )
 
     def _mac(self, body: bytes) -> bytes:
         return hmac.new(self._key, body, hashlib.sha256).digest()

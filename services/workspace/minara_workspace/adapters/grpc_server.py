@@ -1,6 +1,6 @@
 """ContextService and SessionService: convert in, call, convert out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import grpc.aio
 
@@ -17,10 +17,11 @@ from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import DEFAULT_CEILING_STAGE, PermissionTier
 from minara_runtime import convert_enums as enums
 from minara_runtime.call_context import current_grant
-from minara_runtime.convert import context_from_pb
+from minara_runtime.convert import context_from_pb, message_from_pb
 from minara_runtime.convert_actions import decimal_to_pb, time_from_pb, time_to_pb
 from minara_runtime.convert_events import usage_from_pb, usage_to_pb
 from minara_runtime.grants import message_sha256
+from minara_workspace.adapters.stored_history import add_history
 from minara_workspace.app.commit_turn import TurnCommit
 from minara_workspace.app.keep_sessions import SessionKeeper
 from minara_workspace.app.prepare_turn import TurnPreparation
@@ -61,9 +62,7 @@ class ContextServicer(context_grpc.ContextServiceServicer):
             turn_count=material.turn_count,
             commit_token=material.commit_token,
         )
-        # A transcript is stored as a message that holds nothing but `history` and its parts; joined
-        # they merge.
-        response.MergeFromString(material.history)
+        add_history(response, material.history)
         return response
 
     async def CommitTurn(
@@ -221,8 +220,11 @@ def _compaction(message: context_pb.Compaction) -> Compaction:
 
 
 def _wire_form(
-    messages: Iterable[message_pb.Message], parts: Iterable[context_pb.HistoryPart]
+    messages: Sequence[message_pb.Message], parts: Iterable[context_pb.HistoryPart]
 ) -> bytes:
+    """Raises InvalidRequest for a message that could not be read when it comes back."""
+    for message in messages:
+        message_from_pb(message)
     return context_pb.PrepareTurnResponse(history=messages, history_parts=parts).SerializeToString()
 
 

@@ -13,6 +13,12 @@ from minara_runtime import audit
 from minara_runtime.database import Database
 from minara_runtime.statements import database_time, insert_if_absent, lock_row
 from minara_workspace.adapters.page_tokens import decode_token, encode_token
+from minara_workspace.adapters.sql_session_blocks import (
+    forget_blocks,
+    freeze,
+    frozen,
+    refresh_time,
+)
 from minara_workspace.adapters.sql_session_history import compact, history, spent_today
 from minara_workspace.adapters.sql_session_rows import (
     commit_audit,
@@ -22,7 +28,7 @@ from minara_workspace.adapters.sql_session_rows import (
     turn_of,
     turn_row,
 )
-from minara_workspace.adapters.sql_tables import REFRESHES, SESSION_BLOCKS, SESSIONS, TURNS
+from minara_workspace.adapters.sql_tables import SESSIONS, TURNS
 from minara_workspace.app.ports import Page, Recorded, SessionMaterial
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import (
@@ -35,10 +41,6 @@ from minara_workspace.domain.session import (
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 _SESSION = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("session"))
-_BLOCKS = sa.select(SESSION_BLOCKS).where(SESSION_BLOCKS.c.session_id == sa.bindparam("session"))
-_FORGET = sa.delete(SESSION_BLOCKS).where(SESSION_BLOCKS.c.session_id == sa.bindparam("session"))
-_REFRESH = sa.select(REFRESHES).where(REFRESHES.c.session_id == sa.bindparam("session"))
-_REFRESHED = sa.delete(REFRESHES).where(REFRESHES.c.session_id == sa.bindparam("session"))
 _TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
 _INSERT_TURN = sa.insert(TURNS)
 _ADVANCE = (
@@ -138,20 +140,14 @@ class SqlSessions:
     async def material(self, session_id: SessionId, user_id: UserId) -> SessionMaterial:
         def read(connection: sa.Connection) -> SessionMaterial:
             row = _owned(connection, session_id, user_id)
-            parameters = {"session": session_id}
-            blocks = connection.execute(_BLOCKS, parameters).first()
-            refresh = None if blocks else connection.execute(_REFRESH, parameters).first()
+            blocks = frozen(connection, session_id)
             return SessionMaterial(
                 session=session_of(row),
-                blocks=(
-                    None
-                    if blocks is None
-                    else FrozenBlocks(identity=blocks.identity, memory=blocks.memory)
-                ),
+                blocks=blocks,
                 history=history(connection, session_id),
                 sent_blocks=tuple(json.loads(row.sent_blocks)),
                 spent_today_usd=spent_today(connection, session_id),
-                was_refreshed=refresh is not None,
+                refresh_time=None if blocks else refresh_time(connection, session_id),
             )
 
         # However long, the history takes less to read than to parse, which this thread does next.
@@ -178,7 +174,7 @@ class SqlSessions:
             sent = _sent_before(connection, record, session, row)
             connection.execute(_ADVANCE, _advance(record, session, row, sent))
             if blocks is not None:
-                _freeze(connection, record.session_id, blocks)
+                freeze(connection, record.session_id, blocks)
             audit.append(connection, [commit_audit(record, row)])
             return Recorded(turn=turn_of(row), is_new=True)
 
@@ -188,11 +184,9 @@ class SqlSessions:
         def forget(connection: sa.Connection) -> None:
             of_session = {"session": session_id}
             _check_owner(lock_row(connection, _SESSION, of_session), user_id)
-            if not connection.execute(_FORGET, of_session).rowcount:
-                return
             now = database_time(connection)
-            insert_if_absent(connection, REFRESHES, {"session_id": session_id, "time": now})
-            audit.append(connection, [refresh_audit(session_id, user_id, now)])
+            if forget_blocks(connection, session_id, now):
+                audit.append(connection, [refresh_audit(session_id, user_id, now)])
 
         await self._database.transaction(forget)
 
@@ -259,15 +253,6 @@ def _check_session(standing: Any, record: TurnRecord) -> None:
             reason=ErrorReason.IDEMPOTENCY_KEY_REUSED,
             metadata={"turn_id": record.turn_id},
         )
-
-
-def _freeze(connection: sa.Connection, session_id: SessionId, blocks: FrozenBlocks) -> None:
-    insert_if_absent(
-        connection,
-        SESSION_BLOCKS,
-        {"session_id": session_id, "identity": blocks.identity, "memory": blocks.memory},
-    )
-    connection.execute(_REFRESHED, {"session": session_id})
 
 
 def _sent_before(

@@ -63,7 +63,7 @@ COMPACTIONS = sa.Table(
     sa.Column("history", sa.LargeBinary, nullable=False),
     sa.Column("update_time", UtcTime, nullable=False),
 )
-# Sessions whose frozen blocks were forgotten and not frozen again yet.
+# Sessions whose pages are to be read again, until what was read since is frozen.
 REFRESHES = sa.Table(
     "session_refreshes",
     _TABLES,

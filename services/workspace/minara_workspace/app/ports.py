@@ -1,6 +1,7 @@
 """What the workspace needs from the world."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
@@ -39,14 +40,15 @@ class Documents(Protocol):
 class SessionMaterial:
     """What is stored of a session. `history` is its transcripts, joined, in wire form: the newest
     compaction, if there is one, and the turns after it. `spent_today_usd` are the known costs of
-    its turns since midnight UTC. `was_refreshed` until blocks are frozen again."""
+    its turns since midnight UTC. `refresh_time` is that of the newest refresh until blocks are
+    frozen again."""
 
     session: Session
     blocks: FrozenBlocks | None
     history: bytes
     sent_blocks: tuple[str, ...]
     spent_today_usd: Decimal = Decimal(0)
-    was_refreshed: bool = False
+    refresh_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +84,13 @@ class Sessions(Protocol):
 
         The first commit of a turn stands. Raises Conflict (EPOCH_STALE) for a stale writer,
         InvalidRequest for a compaction of turns that do not exist. A compaction of fewer turns than
-        the one that stands is not applied.
+        the one that stands is not applied, nor are blocks that were read before a refresh.
         """
         ...
 
     async def refresh(self, session_id: SessionId, user_id: UserId) -> None:
-        """Forget the frozen blocks, with an audit record; nothing happens when there are none."""
+        """Forget the frozen blocks, and those that a turn has read and not left yet, with an audit
+        record unless this waits to be told already."""
         ...
 
     async def list_sessions(self, user_id: UserId, *, size: int, token: str) -> Page: ...

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from minara_core.ids import SessionId, TurnId, UserId
-from minara_workspace.app.ports import CommitTokens, Documents, Sessions
+from minara_workspace.app.ports import CommitTokens, Documents, SessionMaterial, Sessions
 from minara_workspace.domain.document import (
     BOOTSTRAP_DOCUMENT,
     HEARTBEAT_DOCUMENT,
@@ -17,7 +17,8 @@ from minara_workspace.domain.document import (
 from minara_workspace.domain.session import FrozenBlocks
 from minara_workspace.domain.snapshot import identity_block, memory_block
 
-REFRESHED_NOTICE = "the pages were read again; a new prefix begins"
+_REFRESHED = "the pages were read again ({time}); a new prefix begins"
+"""With its time, so that no two are the same: what a model was told once it is not told again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class TurnPreparation:
                     await self._documents.daily_logs(user_id),
                     user_id=user_id,
                 ),
+                refresh_time=stored.refresh_time,
             )
             token = self._tokens.seal(turn_id, blocks)
         bootstrap, heartbeat = await self._pages(user_id, (BOOTSTRAP_DOCUMENT, HEARTBEAT_DOCUMENT))
@@ -64,9 +66,16 @@ class TurnPreparation:
             sent_blocks=stored.sent_blocks,
             turn_count=stored.session.turn_count,
             commit_token=token,
-            notices=(REFRESHED_NOTICE,) if stored.was_refreshed else (),
+            notices=_notices(stored),
             spent_today_usd=stored.spent_today_usd,
         )
 
     async def _pages(self, user_id: UserId, names: tuple[str, ...]) -> list[Document]:
         return [await self._documents.read(user_id, name) for name in names]
+
+
+def _notices(stored: SessionMaterial) -> tuple[str, ...]:
+    """What is new is told; to a session's first turn everything is."""
+    if stored.refresh_time is None or not stored.session.turn_count:
+        return ()
+    return (_REFRESHED.format(time=stored.refresh_time.isoformat(timespec="milliseconds")),)

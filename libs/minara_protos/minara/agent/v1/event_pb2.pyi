@@ -672,8 +672,16 @@ class TurnCompleted(_message.Message):
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     PENDING_INTERJECTIONS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    RENDERED_END_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why it ended."""
+    limit: _builtins.str
+    """The limit that ended it, when it ended by one: steps, wall_time, turn_input_tokens,
+    turn_output_tokens, turn_usd, session_day_usd or answer_tokens.
+    """
+    rendered_end: _builtins.str
+    """The same as a sentence for people; set by the gateway."""
     @_builtins.property
     def usage(self) -> Global___Usage:
         """Usage of the whole turn."""
@@ -688,10 +696,12 @@ class TurnCompleted(_message.Message):
         finish_reason: Global___FinishReason.ValueType = ...,
         usage: Global___Usage | None = ...,
         pending_interjections: _abc.Iterable[_builtins.str] | None = ...,
+        limit: _builtins.str = ...,
+        rendered_end: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "pending_interjections", b"pending_interjections", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "limit", b"limit", "pending_interjections", b"pending_interjections", "rendered_end", b"rendered_end", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -224,7 +224,10 @@ class PrepareTurnResponse(_message.Message):
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]:
-        """The transcript, oldest first, exactly as it was sent; cut as the newest compaction says."""
+        """The transcript, oldest first, exactly as it was sent; cut as the newest compaction says. When
+        that is too large for one message, without `provider_state` of the oldest messages, and when
+        that is not enough, without the oldest turns, which `notices` tells.
+        """
 
     @_builtins.property
     def sent_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

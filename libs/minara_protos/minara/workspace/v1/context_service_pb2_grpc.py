@@ -65,7 +65,7 @@ class ContextServiceServicer:
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
         INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
-        exist. Default deadline 5 s.
+        exist, and for a message without a role, or with a block without a kind. Default deadline 5 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,7 @@ class ContextServiceStub:
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
     INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
-    exist. Default deadline 5 s.
+    exist, and for a message without a role, or with a block without a kind. Default deadline 5 s.
     """
 
 @_typing.type_check_only
@@ -61,7 +61,7 @@ class ContextServiceAsyncStub(ContextServiceStub):
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
     INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
-    exist. Default deadline 5 s.
+    exist, and for a message without a role, or with a block without a kind. Default deadline 5 s.
     """
 
 class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -88,7 +88,7 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
         INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
-        exist. Default deadline 5 s.
+        exist, and for a message without a role, or with a block without a kind. Default deadline 5 s.
         """
 
 def add_ContextServiceServicer_to_server(servicer: ContextServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

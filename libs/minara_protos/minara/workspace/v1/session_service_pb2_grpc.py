@@ -89,7 +89,7 @@ class SessionServiceServicer:
 
     def RefreshSession(self, request, context):
         """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
-        once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+        once. What a turn under way has read already is not frozen. NOT_FOUND as GetSession.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,7 @@ class SessionServiceStub:
     """The user's sessions, most recently used first."""
     RefreshSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.RefreshSessionRequest, _session_service_pb2.RefreshSessionResponse]
     """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
-    once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+    once. What a turn under way has read already is not frozen. NOT_FOUND as GetSession.
     """
     ListTurns: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListTurnsRequest, _session_service_pb2.ListTurnsResponse]
     """A session's turns, oldest first. NOT_FOUND as GetSession."""
@@ -59,7 +59,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """The user's sessions, most recently used first."""
     RefreshSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.RefreshSessionRequest, _session_service_pb2.RefreshSessionResponse]  # type: ignore[assignment]
     """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
-    once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+    once. What a turn under way has read already is not frozen. NOT_FOUND as GetSession.
     """
     ListTurns: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListTurnsRequest, _session_service_pb2.ListTurnsResponse]  # type: ignore[assignment]
     """A session's turns, oldest first. NOT_FOUND as GetSession."""
@@ -98,7 +98,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.RefreshSessionResponse, _abc.Awaitable[_session_service_pb2.RefreshSessionResponse]]:
         """Forgets the session's frozen blocks: its next turn reads the person's pages anew, and says so
-        once. Again before that turn: nothing more happens. NOT_FOUND as GetSession.
+        once. What a turn under way has read already is not frozen. NOT_FOUND as GetSession.
         """
 
     @_abc_1.abstractmethod
