@@ -147,6 +147,15 @@ async def test_what_is_not_configured_cannot_be_chosen(tmp_path: Path, model: st
         assert refused.value.status == 400
 
 
+async def test_forgetting_a_choice_is_said_and_not_left_out(tmp_path: Path) -> None:
+    async with a_house(tmp_path) as (minara, _, __):
+        await choose(minara, QWEN)
+        with pytest.raises(ProblemError) as refused:
+            await minara.client.call("PUT", "/v1/models/chosen", {})
+        assert refused.value.status == 400
+        assert (await minara.client.call("GET", "/v1/models"))["chosen_model"] == QWEN
+
+
 async def test_one_persons_choice_is_not_anothers(tmp_path: Path) -> None:
     async with a_house(tmp_path) as (minara, _, __):
         await choose(minara, QWEN)
@@ -171,6 +180,39 @@ async def test_with_every_provider_down_a_balance_is_still_read_and_the_turn_say
         assert "100000" in text_of(events)
         switched = [each["to_model"] for each in named(events, "model_switched")]
         assert switched == [QWEN, "offline:offline-1"]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [("price of BTC", "MINARA_MAX_TURN_USD"), ("比特幣價格", "單一回合的上限")],
+)
+async def test_a_turn_that_a_limit_ends_says_which_in_the_persons_language(
+    tmp_path: Path, message: str, words: str
+) -> None:
+    async with a_house(tmp_path, max_turn_usd="0.0001") as (minara, provider, _):
+        reply = await minara.client.call("POST", "/v1/chat", {"message": message})
+        assert (reply["finish_reason"], reply["limit"]) == ("budget", "turn_usd")
+        assert words in reply["reply"]
+        assert provider.exchanges == []
+
+
+async def test_a_reply_names_the_model_that_stood_in(tmp_path: Path) -> None:
+    async with a_house(tmp_path) as (minara, provider, _):
+        provider.meet(StatusFault(status=401))
+        reply = await minara.client.call("POST", "/v1/chat", {"message": "hello"})
+        assert reply["notices"] == [f"{SONNET} did not answer (authentication); {QWEN} went on"]
+
+
+async def test_the_prompt_of_a_later_message_shows_the_history(tmp_path: Path) -> None:
+    async with a_house(tmp_path) as (minara, _, __):
+        await minara.say("remember the number 4711")
+        body = {"message": "which?", "session_id": minara.session_id}
+        answer = await minara.client.call("POST", "/v1/chat/prompt", body)
+        history = next(b for b in answer["blocks"] if b["name"] == "history")
+        assert "[user] remember the number 4711" in history["text"]
+        assert "[assistant] I am claude-sonnet-5-5." in history["text"]
+        names = [block["name"] for block in answer["blocks"]]
+        assert names.index("memory") < names.index("history") < names.index("signal")
 
 
 async def test_when_they_are_back_they_speak_again(tmp_path: Path) -> None:
@@ -217,7 +259,7 @@ async def test_the_chat_shows_models_chooses_one_and_tells_of_a_switch(tmp_path:
     assert "I am qwen3." in shown
     assert "your choice is forgotten" in shown
     assert "MODEL_UNKNOWN" in shown
-    assert f"({SONNET}: authentication; {QWEN} goes on)" in shown
+    assert f"({SONNET} did not answer: authentication; {QWEN} goes on)" in shown
 
 
 def test_models_are_shown_and_chosen_from_the_command_line(tmp_path: Path) -> None:
@@ -230,11 +272,20 @@ def test_models_are_shown_and_chosen_from_the_command_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "variable", ["MINARA_MODEL", "MINARA_MODEL_FALLBACKS", "MINARA_BATCH_MODEL"]
+    ("variable", "value"),
+    [
+        ("MINARA_MODEL", "google:gemini"),
+        ("MINARA_MODEL_FALLBACKS", '["anthropic"]'),
+        ("MINARA_BATCH_MODEL", "google:gemini"),
+        ("MINARA_ANTHROPIC_BASE_URL", "localhost:8095"),
+        ("MINARA_CONTEXT_WINDOW", "100"),
+        ("MINARA_MAX_TURN_USD", "0"),
+    ],
 )
-def test_a_setting_that_names_no_model_of_ours_ends_the_start_with_2(
-    tmp_path: Path, variable: str
+def test_a_setting_that_cannot_be_ends_the_start_with_2_and_its_name(
+    tmp_path: Path, variable: str, value: str
 ) -> None:
-    ended = process.minara(tmp_path, "model", **{variable: "google:gemini"})
+    ended = process.minara(tmp_path, "model", **{variable: value})
     assert ended.returncode == 2
     assert variable in ended.stderr
+    assert "Traceback" not in ended.stderr

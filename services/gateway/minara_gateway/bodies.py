@@ -59,7 +59,7 @@ class SessionBody(Body):
 class ModelBody(Body):
     """`PUT /v1/models/chosen`: `provider` or `provider:name`; empty forgets the choice."""
 
-    model: Annotated[str, Field(max_length=200, pattern=r"^[!-~]*$")] = ""
+    model: Annotated[str, Field(max_length=200)]
 
 
 class HaltBody(Body):

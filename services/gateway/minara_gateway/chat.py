@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -186,49 +187,67 @@ def _was_cut(filling: asyncio.Task[None]) -> bool:
 
 async def reply_of(turn: RunningTurn) -> dict[str, Any]:
     """The JSON reply of a turn that ran to its end. Raises the turn's own failure."""
-    text: dict[int, str] = {}
-    calls: list[dict[str, Any]] = []
-    actions: list[dict[str, Any]] = []
-    receipts: list[str] = []
-    turn_id, session_id = turn.turn_id, turn.session_id
+    told = _Told()
     async for event in turn.events:
         match event.WhichOneof("event"):
-            case "text_delta":
-                text[event.sequence] = event.text_delta.text
-            case "text_reset":
-                since = event.text_reset.since_sequence
-                text = {place: said for place, said in text.items() if place <= since}
-            case "tool_call_finished":
-                calls.append(as_json(event.tool_call_finished.result))
-            case "approval_requested":
-                requested = event.approval_requested
-                actions.append(
-                    as_json(requested.action) | {"rendered_preview": requested.rendered_preview}
-                )
-            case "action_decided":
-                receipts.append(event.action_decided.rendered_receipt)
             case "turn_completed":
-                completed = event.turn_completed
-                parts = [*receipts, "".join(text.values())]
-                reply = "\n\n".join(part for part in parts if part)
-                previews = "\n\n".join(action["rendered_preview"] for action in actions)
-                return {
-                    "reply": reply or previews,
-                    "turn_id": turn_id,
-                    "session_id": session_id,
-                    "tool_calls": calls,
-                    "pending_actions": actions,
-                    "finish_reason": finish_reason_name(completed.finish_reason),
-                    "usage": as_json(completed.usage),
-                    "notices": list(turn.notices),
-                }
+                ids = {"turn_id": turn.turn_id, "session_id": turn.session_id}
+                return told.reply(event.turn_completed) | ids
             case "turn_failed":
-                raise failure_of(event.turn_failed, turn_id)
+                raise failure_of(event.turn_failed, turn.turn_id)
             case "turn_cancelled":
                 raise Unavailable("the turn was cancelled", reason=ErrorReason.CANCELLED)
             case _:
+                told.take(event)
+    raise Unavailable("the turn was cut off; resume it", metadata={"turn_id": turn.turn_id})
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the events of a turn have told so far."""
+
+    text: dict[int, str] = field(default_factory=dict[int, str])
+    calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    actions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    receipts: list[str] = field(default_factory=list[str])
+    notices: list[str] = field(default_factory=list[str])
+
+    def take(self, event: event_pb.TurnEvent) -> None:
+        match event.WhichOneof("event"):
+            case "turn_started":
+                self.notices += event.turn_started.notices
+            case "text_delta":
+                self.text[event.sequence] = event.text_delta.text
+            case "text_reset":
+                since = event.text_reset.since_sequence
+                self.text = {place: said for place, said in self.text.items() if place <= since}
+            case "model_switched":
+                switched = event.model_switched
+                left, took = switched.from_model, switched.to_model
+                self.notices.append(f"{left} did not answer ({switched.reason}); {took} went on")
+            case "tool_call_finished":
+                self.calls.append(as_json(event.tool_call_finished.result))
+            case "approval_requested":
+                shown = {"rendered_preview": event.approval_requested.rendered_preview}
+                self.actions.append(as_json(event.approval_requested.action) | shown)
+            case "action_decided":
+                self.receipts.append(event.action_decided.rendered_receipt)
+            case _:
                 pass
-    raise Unavailable("the turn was cut off; resume it", metadata={"turn_id": turn_id})
+
+    def reply(self, completed: event_pb.TurnCompleted) -> dict[str, Any]:
+        previews = [str(action["rendered_preview"]) for action in self.actions]
+        parts = [*self.receipts, "".join(self.text.values()), *previews]
+        return {
+            "reply": "\n\n".join(part for part in parts if part) or completed.rendered_end,
+            "tool_calls": self.calls,
+            "pending_actions": self.actions,
+            "finish_reason": finish_reason_name(completed.finish_reason),
+            "limit": completed.limit,
+            "rendered_end": completed.rendered_end,
+            "usage": as_json(completed.usage),
+            "notices": self.notices,
+        }
 
 
 def failure_of(failed: event_pb.TurnFailed, turn_id: str) -> MinaraError:

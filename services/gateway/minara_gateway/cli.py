@@ -193,7 +193,14 @@ async def _say(settings: EmbeddedSettings, message: str, session: str, *, as_jso
     async with attach(settings) as attached:
         body = {"message": message, "session_id": session}
         answer = await attached.client.call("POST", "/v1/chat", body)
-    typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else answer["reply"])
+    if as_json:
+        typer.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    typer.echo(answer["reply"])
+    ends = [answer["rendered_end"]] if answer["rendered_end"] != answer["reply"] else []
+    for line in (*answer["notices"], *ends):
+        if line:
+            typer.echo(line, err=True)
 
 
 async def _dump_prompt(

@@ -149,6 +149,11 @@ def render_undecided(*, code: str, language: str) -> str:
     return _phrases(language)["preview"]["no_typed_word"].format(code=code)
 
 
+def render_end(limit: str, *, language: str) -> str:
+    """Which limit ended a turn, and what to do; empty for a limit without a sentence."""
+    return _phrases(language)["ended"].get(limit, "")
+
+
 def render_missing(language: str) -> str:
     """What is shown in place of a preview whose action is not stored."""
     return _phrases(language)["preview"]["gone"]

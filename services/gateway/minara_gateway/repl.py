@@ -153,11 +153,13 @@ class Repl:
 
     def _on_model_switched(self, fields: dict[str, Any]) -> None:
         self._end_text()
-        told = f"({fields['from_model']}: {fields['reason']}; {fields['to_model']} goes on)"
+        left, took = fields["from_model"], fields["to_model"]
+        told = f"({left} did not answer: {fields['reason']}; {took} goes on)"
         self._console.print(plain(told), style="yellow", markup=False)
 
     def _on_context_compacted(self, fields: dict[str, Any]) -> None:
-        told = f"({fields['rung']}: {fields['tokens_before']} to {fields['tokens_after']} tokens)"
+        before, after = fields["tokens_before"], fields["tokens_after"]
+        told = f"(the conversation was shortened, {fields['rung']}: {before} to {after} tokens)"
         self._console.print(plain(told), style="dim", markup=False)
 
     def _on_tool_call_started(self, fields: dict[str, Any]) -> None:
@@ -193,9 +195,10 @@ class Repl:
 
     def _on_turn_completed(self, fields: dict[str, Any]) -> None:
         reason = str(fields["finish_reason"]).removeprefix("FINISH_REASON_").lower()
-        if reason not in {"stop", "approval_requested", "question"}:
+        if reason not in {"stop", "approval_requested", "question", "degraded"}:
             self._end_text()
-            self._console.print(f"(ended: {reason})", style="yellow")
+            told = fields.get("rendered_end") or f"(ended: {reason})"
+            self._console.print(plain(str(told)), style="yellow", markup=False)
 
     def _on_turn_failed(self, fields: dict[str, Any]) -> None:
         self._end_text()

@@ -23,7 +23,7 @@ from minara_core.taxonomy import Origin
 from minara_core.tooling import ok
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import render_missing, render_undecided
+from minara_gateway.rendering import render_end, render_missing, render_undecided
 from minara_gateway.showing import preview_of, receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime.convert_actions import action_to_pb
@@ -308,6 +308,9 @@ class Turns:
                     previews.append(action)
             case "action_decided":
                 await self._show_receipt(caller, event.action_decided, language)
+            case "turn_completed" if event.turn_completed.limit:
+                completed = event.turn_completed
+                completed.rendered_end = render_end(completed.limit, language=language)
             case "tool_call_finished":
                 _hide_preview(event.tool_call_finished.result)
             case _:

@@ -24,6 +24,7 @@ from minara_gateway.outside import in_full, outside
 from minara_gateway.rendering import (
     DIRECT_SESSION,
     LANGUAGES,
+    render_end,
     render_missing,
     render_preview,
     render_receipt,
@@ -265,3 +266,24 @@ def test_a_void_move_shows_the_preview_that_took_its_place() -> None:
         "PAPER — the new one",
     ]
     assert "A new preview waits: action-2" in render_receipt(void, language="en")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "steps",
+        "wall_time",
+        "turn_input_tokens",
+        "turn_output_tokens",
+        "turn_usd",
+        "session_day_usd",
+        "answer_tokens",
+    ],
+)
+def test_every_limit_has_a_sentence_in_every_language(limit: str, language: str) -> None:
+    assert len(render_end(limit, language=language)) > 10
+
+
+def test_a_limit_of_tomorrow_has_none() -> None:
+    assert render_end("patience", language="en") == ""

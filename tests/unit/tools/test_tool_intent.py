@@ -69,6 +69,8 @@ def test_a_tool_that_moves_nothing_has_no_intent_to_check() -> None:
         (("a", "b", "c", "buy $50 of ETH"), False),
         (("no", "buy $50 of ETH"), False),
         (("make it $60 of ETH, buy", "buy $50 of ETH"), False),
+        (("buy $50 of ETH when it falls",), False),
+        (("buy $50 of ETH tomorrow", "buy $50 of ETH"), False),
         (("what is ETH?",), False),
         (("do not buy ETH",), False),
         ((), False),

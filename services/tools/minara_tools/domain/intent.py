@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from minara_core.asks import asks, asks_to_cancel, is_question_about_doing
+from minara_core.asks import asks, asks_to_cancel, is_put_off, is_question_about_doing
 from minara_core.lexicon import parse, typed_decision
 from minara_core.money import parse_amount
 from minara_core.named_moves import NamedMove, contradiction, names_move
@@ -60,8 +60,8 @@ def check_intent(entry: ToolEntry, arguments: BaseModel, message: str) -> None:
 def is_solicited(human_messages: Sequence[str], move: NamedMove | None) -> bool:
     """Whether one of the last human messages, newest first, names this move.
 
-    A newer refusal, or newer words about another direction, amount, price or order, take it back; a
-    question whether to make a move does neither.
+    A newer refusal, or newer words about another direction, amount, price, order or time, take it
+    back; a question whether to make a move does neither.
     """
     if move is None:
         return False
@@ -70,6 +70,8 @@ def is_solicited(human_messages: Sequence[str], move: NamedMove | None) -> bool:
             continue
         if names_move(text, move):
             return True
+        if is_put_off(parse(text)):
+            return False
         if typed_decision(text) == "no" or contradiction(text, move) in _TAKEN_BACK:
             return False
     return False
