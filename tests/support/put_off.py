@@ -46,6 +46,7 @@ NOT_PUT_OFF = (
     "把 100 USDC 轉到合約就好",
     "馬上買 50 USDC 的 ETH",
     "그러면 이더리움 50달러 사줘",
+    "이더리움 50 USDC 매수해주면 좋겠어",
     "이더리움 50 USDC 매수하고 가격 어때",
     "what if I buy 50 USDC of ETH",
     "should I buy 50 USDC of ETH tomorrow?",
