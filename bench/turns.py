@@ -62,6 +62,7 @@ class TimedOfflineModel(OfflineModel):
     """Counts what it takes of a turn itself."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seconds = 0.0
 
     @override
