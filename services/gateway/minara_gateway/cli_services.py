@@ -174,7 +174,7 @@ def _until_ready(
         asked[:] = [name for name, process in started.items() if process.poll() is not None]
         if asked:
             return True
-        asked[:] = run(_not_ready(settings, _START_ORDER))
+        asked[:] = run(_not_ready(settings, _START_ORDER, with_peers=True))
         # Whoever answered may be another's: ours must live to be the one.
         asked[:] += [name for name, process in started.items() if process.poll() is not None]
         return not asked
@@ -183,20 +183,28 @@ def _until_ready(
     return asked[0] if asked else None
 
 
-async def _not_ready(settings: GatewaySettings, names: Iterable[str]) -> list[str]:
+async def _not_ready(
+    settings: GatewaySettings, names: Iterable[str], *, with_peers: bool = False
+) -> list[str]:
+    """Who of them is not; the gateway only `with_peers` when it has found them, too."""
     is_ready = {
-        name: await (_gateway_is_ready(settings) if name == GATEWAY else _is_ready(settings, name))
+        name: await (
+            _gateway_is_ready(settings, with_peers=with_peers)
+            if name == GATEWAY
+            else _is_ready(settings, name)
+        )
         for name in names
     }
     return [name for name, ready in is_ready.items() if not ready]
 
 
-async def _gateway_is_ready(settings: GatewaySettings) -> bool:
+async def _gateway_is_ready(settings: GatewaySettings, *, with_peers: bool) -> bool:
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - asked, not bound
     client = GatewayClient.over_url(f"http://{host}:{settings.port}", "")
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            return bool((await client.call("GET", "/readyz"))["ready"])
+            told = await client.call("GET", "/readyz")
+            return bool(told["ready"]) and (not with_peers or all(told["peers"].values()))
     except (MinaraError, TimeoutError):
         return False
     finally:
