@@ -26,8 +26,11 @@ KILL_THE_SERVICE = """
 import os, pathlib, signal
 for place in pathlib.Path("/proc").glob("[0-9]*"):
     is_spared = int(place.name) in (1, os.getpid())
-    if b"minara" in place.joinpath("cmdline").read_bytes() and not is_spared:
-        os.kill(int(place.name), signal.SIGKILL)
+    try:  # a health check may come and go meanwhile
+        if b"minara" in place.joinpath("cmdline").read_bytes() and not is_spared:
+            os.kill(int(place.name), signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
 """
 CALLERS = """
 import pathlib, sys

@@ -21,8 +21,13 @@ PROCESSES = """
 import json, os, pathlib
 found = []
 for place in pathlib.Path("/proc").glob("[0-9]*"):
-    lines = place.joinpath("status").read_text().splitlines()
-    found.append(dict(line.split(":", 1) for line in lines if ":" in line))
+    try:  # a health check may come and go meanwhile
+        lines = place.joinpath("status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        continue
+    process = dict(line.split(":", 1) for line in lines if ":" in line)
+    if not process["Name"].strip().startswith("runc:"):  # the runtime's own, about to become one
+        found.append(process)
 names = ("Name", "Uid", "Gid", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
 print(json.dumps([{n: p[n].split() for n in names} for p in found]))
 """
