@@ -105,7 +105,10 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserInterjected:
+    """A person's message, put in at a step border; `message_id` is its own turn id."""
+
     text: str
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,8 @@ class ActionDecided:
 class GoalJudged:
     verdict: str
     reason: str
+    turns_used: int = 0
+    max_turns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

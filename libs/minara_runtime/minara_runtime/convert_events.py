@@ -54,6 +54,7 @@ def _fill_text(message: event_pb.TurnEvent, payload: core.Payload) -> bool:
             message.step_started.step = payload.step
         case core.UserInterjected():
             message.user_interjected.text = payload.text
+            message.user_interjected.message_id = payload.message_id
         case core.TextReset():
             message.text_reset.since_sequence = payload.since_sequence
             message.text_reset.reason = payload.reason
@@ -109,6 +110,8 @@ def _fill_turn(message: event_pb.TurnEvent, payload: core.Payload) -> None:
         case core.GoalJudged():
             message.goal_judged.verdict = payload.verdict
             message.goal_judged.reason = payload.reason
+            message.goal_judged.turns_used = payload.turns_used
+            message.goal_judged.max_turns = payload.max_turns
         case core.ContextCompacted():
             message.context_compacted.rung = payload.rung
             message.context_compacted.tokens_before = payload.tokens_before

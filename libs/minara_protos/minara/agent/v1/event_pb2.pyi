@@ -376,16 +376,20 @@ class UserInterjected(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Its text."""
+    message_id: _builtins.str
+    """The message's own turn id."""
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
+        message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -505,19 +509,27 @@ class GoalJudged(_message.Message):
 
     VERDICT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    TURNS_USED_FIELD_NUMBER: _builtins.int
+    MAX_TURNS_FIELD_NUMBER: _builtins.int
     verdict: _builtins.str
     """continue, met or blocked."""
     reason: _builtins.str
     """One sentence."""
+    turns_used: _builtins.int
+    """Turns that were judged since the goal was set or resumed, this one included."""
+    max_turns: _builtins.int
+    """Turns it may use."""
     def __init__(
         self,
         *,
         verdict: _builtins.str = ...,
         reason: _builtins.str = ...,
+        turns_used: _builtins.int = ...,
+        max_turns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_turns", b"max_turns", "reason", b"reason", "turns_used", b"turns_used", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -677,7 +689,7 @@ class TurnCompleted(_message.Message):
     finish_reason: Global___FinishReason.ValueType
     """Why it ended."""
     limit: _builtins.str
-    """The limit that ended it, when it ended by one: steps, wall_time, turn_input_tokens,
+    """The limit that ended it, when it ended by one: steps, tool_calls, wall_time, turn_input_tokens,
     turn_output_tokens, turn_usd, session_day_usd or answer_tokens.
     """
     rendered_end: _builtins.str

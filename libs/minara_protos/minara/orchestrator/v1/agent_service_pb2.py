@@ -27,7 +27,7 @@ from minara.type.v1 import permission_pb2 as minara_dot_type_dot_v1_dot_permissi
 from minara.type.v1 import turn_context_pb2 as minara_dot_type_dot_v1_dot_turn__context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*minara/orchestrator/v1/agent_service.proto\x12\x16minara.orchestrator.v1\x1a\x1bminara/agent/v1/event.proto\x1a\x1fminara/type/v1/permission.proto\x1a!minara/type/v1/turn_context.proto\".\n\x0bUserMessage\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\tfile_keys\x18\x02 \x03(\t\"*\n\rDecidedAction\x12\x19\n\x11pending_action_id\x18\x01 \x01(\t\"\x17\n\x07Trigger\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x08\n\x06\x41ttach\"\xbf\x03\n\x0eRunTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12;\n\x0cuser_message\x18\x02 \x01(\x0b\x32#.minara.orchestrator.v1.UserMessageH\x00\x12?\n\x0e\x64\x65\x63ided_action\x18\x03 \x01(\x0b\x32%.minara.orchestrator.v1.DecidedActionH\x00\x12\x32\n\x07trigger\x18\x04 \x01(\x0b\x32\x1f.minara.orchestrator.v1.TriggerH\x00\x12\x30\n\x06\x61ttach\x18\x05 \x01(\x0b\x32\x1e.minara.orchestrator.v1.AttachH\x00\x12\x16\n\x0e\x61\x66ter_sequence\x18\x06 \x01(\x05\x12=\n\x0e\x64ouble_texting\x18\x07 \x01(\x0e\x32%.minara.orchestrator.v1.DoubleTexting\x12;\n\ron_disconnect\x18\x08 \x01(\x0e\x32$.minara.orchestrator.v1.OnDisconnectB\x07\n\x05input\"=\n\x0fRunTurnResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.minara.agent.v1.TurnEvent\"Q\n\x13RenderPromptRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0c\n\x04text\x18\x02 \x01(\t\"L\n\x0bPromptBlock\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x11\n\tis_cached\x18\x04 \x01(\x08\"K\n\x14RenderPromptResponse\x12\x33\n\x06\x62locks\x18\x01 \x03(\x0b\x32#.minara.orchestrator.v1.PromptBlock*\xa2\x01\n\rDoubleTexting\x12\x1e\n\x1a\x44OUBLE_TEXTING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44OUBLE_TEXTING_ENQUEUE\x10\x01\x12\x19\n\x15\x44OUBLE_TEXTING_REJECT\x10\x02\x12\x1c\n\x18\x44OUBLE_TEXTING_INTERRUPT\x10\x03\x12\x1c\n\x18\x44OUBLE_TEXTING_INTERJECT\x10\x04*c\n\x0cOnDisconnect\x12\x1d\n\x19ON_DISCONNECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16ON_DISCONNECT_CONTINUE\x10\x01\x12\x18\n\x14ON_DISCONNECT_CANCEL\x10\x02\x32\xf2\x01\n\x0c\x41gentService\x12k\n\x07RunTurn\x12&.minara.orchestrator.v1.RunTurnRequest\x1a\'.minara.orchestrator.v1.RunTurnResponse\"\r\x90\x02\x02\xaa\xd4\x18\x06\n\x02\x01\x02\x10\x02\x30\x01\x12u\n\x0cRenderPrompt\x12+.minara.orchestrator.v1.RenderPromptRequest\x1a,.minara.orchestrator.v1.RenderPromptResponse\"\n\x90\x02\x01\xaa\xd4\x18\x03\n\x01\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*minara/orchestrator/v1/agent_service.proto\x12\x16minara.orchestrator.v1\x1a\x1bminara/agent/v1/event.proto\x1a\x1fminara/type/v1/permission.proto\x1a!minara/type/v1/turn_context.proto\".\n\x0bUserMessage\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\tfile_keys\x18\x02 \x03(\t\"*\n\rDecidedAction\x12\x19\n\x11pending_action_id\x18\x01 \x01(\t\"\x17\n\x07Trigger\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x08\n\x06\x41ttach\"\xbf\x03\n\x0eRunTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12;\n\x0cuser_message\x18\x02 \x01(\x0b\x32#.minara.orchestrator.v1.UserMessageH\x00\x12?\n\x0e\x64\x65\x63ided_action\x18\x03 \x01(\x0b\x32%.minara.orchestrator.v1.DecidedActionH\x00\x12\x32\n\x07trigger\x18\x04 \x01(\x0b\x32\x1f.minara.orchestrator.v1.TriggerH\x00\x12\x30\n\x06\x61ttach\x18\x05 \x01(\x0b\x32\x1e.minara.orchestrator.v1.AttachH\x00\x12\x16\n\x0e\x61\x66ter_sequence\x18\x06 \x01(\x05\x12=\n\x0e\x64ouble_texting\x18\x07 \x01(\x0e\x32%.minara.orchestrator.v1.DoubleTexting\x12;\n\ron_disconnect\x18\x08 \x01(\x0e\x32$.minara.orchestrator.v1.OnDisconnectB\x07\n\x05input\"=\n\x0fRunTurnResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.minara.agent.v1.TurnEvent\"_\n\x10SteerTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\"$\n\x11SteerTurnResponse\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"A\n\x11\x43\x61ncelTurnRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\"7\n\x12\x43\x61ncelTurnResponse\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x10\n\x08was_live\x18\x02 \x01(\x08\"Q\n\x13RenderPromptRequest\x12,\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1b.minara.type.v1.TurnContext\x12\x0c\n\x04text\x18\x02 \x01(\t\"L\n\x0bPromptBlock\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x11\n\tis_cached\x18\x04 \x01(\x08\"K\n\x14RenderPromptResponse\x12\x33\n\x06\x62locks\x18\x01 \x03(\x0b\x32#.minara.orchestrator.v1.PromptBlock*\xa2\x01\n\rDoubleTexting\x12\x1e\n\x1a\x44OUBLE_TEXTING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44OUBLE_TEXTING_ENQUEUE\x10\x01\x12\x19\n\x15\x44OUBLE_TEXTING_REJECT\x10\x02\x12\x1c\n\x18\x44OUBLE_TEXTING_INTERRUPT\x10\x03\x12\x1c\n\x18\x44OUBLE_TEXTING_INTERJECT\x10\x04*c\n\x0cOnDisconnect\x12\x1d\n\x19ON_DISCONNECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16ON_DISCONNECT_CONTINUE\x10\x01\x12\x18\n\x14ON_DISCONNECT_CANCEL\x10\x02\x32\xd5\x03\n\x0c\x41gentService\x12k\n\x07RunTurn\x12&.minara.orchestrator.v1.RunTurnRequest\x1a\'.minara.orchestrator.v1.RunTurnResponse\"\r\x90\x02\x02\xaa\xd4\x18\x06\n\x02\x01\x02\x10\x02\x30\x01\x12n\n\tSteerTurn\x12(.minara.orchestrator.v1.SteerTurnRequest\x1a).minara.orchestrator.v1.SteerTurnResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x01\x10\x02\x12q\n\nCancelTurn\x12).minara.orchestrator.v1.CancelTurnRequest\x1a*.minara.orchestrator.v1.CancelTurnResponse\"\x0c\x90\x02\x02\xaa\xd4\x18\x05\n\x01\x02\x10\x02\x12u\n\x0cRenderPrompt\x12+.minara.orchestrator.v1.RenderPromptRequest\x1a,.minara.orchestrator.v1.RenderPromptResponse\"\n\x90\x02\x01\xaa\xd4\x18\x03\n\x01\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_AGENTSERVICE'].methods_by_name['RunTurn']._loaded_options = None
   _globals['_AGENTSERVICE'].methods_by_name['RunTurn']._serialized_options = b'\220\002\002\252\324\030\006\n\002\001\002\020\002'
+  _globals['_AGENTSERVICE'].methods_by_name['SteerTurn']._loaded_options = None
+  _globals['_AGENTSERVICE'].methods_by_name['SteerTurn']._serialized_options = b'\220\002\002\252\324\030\005\n\001\001\020\002'
+  _globals['_AGENTSERVICE'].methods_by_name['CancelTurn']._loaded_options = None
+  _globals['_AGENTSERVICE'].methods_by_name['CancelTurn']._serialized_options = b'\220\002\002\252\324\030\005\n\001\002\020\002'
   _globals['_AGENTSERVICE'].methods_by_name['RenderPrompt']._loaded_options = None
   _globals['_AGENTSERVICE'].methods_by_name['RenderPrompt']._serialized_options = b'\220\002\001\252\324\030\003\n\001\001'
-  _globals['_DOUBLETEXTING']._serialized_start=1046
-  _globals['_DOUBLETEXTING']._serialized_end=1208
-  _globals['_ONDISCONNECT']._serialized_start=1210
-  _globals['_ONDISCONNECT']._serialized_end=1309
+  _globals['_DOUBLETEXTING']._serialized_start=1305
+  _globals['_DOUBLETEXTING']._serialized_end=1467
+  _globals['_ONDISCONNECT']._serialized_start=1469
+  _globals['_ONDISCONNECT']._serialized_end=1568
   _globals['_USERMESSAGE']._serialized_start=167
   _globals['_USERMESSAGE']._serialized_end=213
   _globals['_DECIDEDACTION']._serialized_start=215
@@ -54,12 +58,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNTURNREQUEST']._serialized_end=742
   _globals['_RUNTURNRESPONSE']._serialized_start=744
   _globals['_RUNTURNRESPONSE']._serialized_end=805
-  _globals['_RENDERPROMPTREQUEST']._serialized_start=807
-  _globals['_RENDERPROMPTREQUEST']._serialized_end=888
-  _globals['_PROMPTBLOCK']._serialized_start=890
-  _globals['_PROMPTBLOCK']._serialized_end=966
-  _globals['_RENDERPROMPTRESPONSE']._serialized_start=968
-  _globals['_RENDERPROMPTRESPONSE']._serialized_end=1043
-  _globals['_AGENTSERVICE']._serialized_start=1312
-  _globals['_AGENTSERVICE']._serialized_end=1554
+  _globals['_STEERTURNREQUEST']._serialized_start=807
+  _globals['_STEERTURNREQUEST']._serialized_end=902
+  _globals['_STEERTURNRESPONSE']._serialized_start=904
+  _globals['_STEERTURNRESPONSE']._serialized_end=940
+  _globals['_CANCELTURNREQUEST']._serialized_start=942
+  _globals['_CANCELTURNREQUEST']._serialized_end=1007
+  _globals['_CANCELTURNRESPONSE']._serialized_start=1009
+  _globals['_CANCELTURNRESPONSE']._serialized_end=1064
+  _globals['_RENDERPROMPTREQUEST']._serialized_start=1066
+  _globals['_RENDERPROMPTREQUEST']._serialized_end=1147
+  _globals['_PROMPTBLOCK']._serialized_start=1149
+  _globals['_PROMPTBLOCK']._serialized_end=1225
+  _globals['_RENDERPROMPTRESPONSE']._serialized_start=1227
+  _globals['_RENDERPROMPTRESPONSE']._serialized_end=1302
+  _globals['_AGENTSERVICE']._serialized_start=1571
+  _globals['_AGENTSERVICE']._serialized_end=2040
 # @@protoc_insertion_point(module_scope)

@@ -34,9 +34,11 @@ class _DoubleTextingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DoubleT
     DOUBLE_TEXTING_REJECT: _DoubleTexting.ValueType  # 2
     """ABORTED, TURN_RUNNING."""
     DOUBLE_TEXTING_INTERRUPT: _DoubleTexting.ValueType  # 3
-    """Stop it at the next safe point, then run. Not offered yet: OPTION_UNSUPPORTED."""
+    """Stop it at the next safe point and withdraw those that wait, then run."""
     DOUBLE_TEXTING_INTERJECT: _DoubleTexting.ValueType  # 4
-    """Inject this message into it. Not offered yet: OPTION_UNSUPPORTED."""
+    """Inject this message into it, as SteerTurn does, and stream that turn from its first event. When
+    none runs, or it takes no more messages: as ENQUEUE.
+    """
 
 class DoubleTexting(_DoubleTexting, metaclass=_DoubleTextingEnumTypeWrapper):
     """What to do when a turn of the session runs already."""
@@ -48,9 +50,11 @@ DOUBLE_TEXTING_ENQUEUE: DoubleTexting.ValueType  # 1
 DOUBLE_TEXTING_REJECT: DoubleTexting.ValueType  # 2
 """ABORTED, TURN_RUNNING."""
 DOUBLE_TEXTING_INTERRUPT: DoubleTexting.ValueType  # 3
-"""Stop it at the next safe point, then run. Not offered yet: OPTION_UNSUPPORTED."""
+"""Stop it at the next safe point and withdraw those that wait, then run."""
 DOUBLE_TEXTING_INTERJECT: DoubleTexting.ValueType  # 4
-"""Inject this message into it. Not offered yet: OPTION_UNSUPPORTED."""
+"""Inject this message into it, as SteerTurn does, and stream that turn from its first event. When
+none runs, or it takes no more messages: as ENQUEUE.
+"""
 Global___DoubleTexting: _TypeAlias = DoubleTexting  # noqa: Y015
 
 class _OnDisconnect:
@@ -64,17 +68,17 @@ class _OnDisconnectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDiscon
     ON_DISCONNECT_CONTINUE: _OnDisconnect.ValueType  # 1
     """The turn goes on."""
     ON_DISCONNECT_CANCEL: _OnDisconnect.ValueType  # 2
-    """The turn is cancelled. Not offered yet: OPTION_UNSUPPORTED."""
+    """The turn is cancelled at the next safe point."""
 
 class OnDisconnect(_OnDisconnect, metaclass=_OnDisconnectEnumTypeWrapper):
-    """What to do when the last watcher of the turn goes away."""
+    """What to do when this call is left before the turn is over, and nobody else watches it here."""
 
 ON_DISCONNECT_UNSPECIFIED: OnDisconnect.ValueType  # 0
 """As CONTINUE."""
 ON_DISCONNECT_CONTINUE: OnDisconnect.ValueType  # 1
 """The turn goes on."""
 ON_DISCONNECT_CANCEL: OnDisconnect.ValueType  # 2
-"""The turn is cancelled. Not offered yet: OPTION_UNSUPPORTED."""
+"""The turn is cancelled at the next safe point."""
 Global___OnDisconnect: _TypeAlias = OnDisconnect  # noqa: Y015
 
 @_typing.final
@@ -251,6 +255,110 @@ class RunTurnResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunTurnResponse: _TypeAlias = RunTurnResponse  # noqa: Y015
+
+@_typing.final
+class SteerTurnRequest(_message.Message):
+    """Request of SteerTurn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """The turn it is for; empty for the session's live one."""
+    text: _builtins.str
+    """What the person wrote, scanned; at most 32 KB."""
+    @_builtins.property
+    def context(self) -> _turn_context_pb2.TurnContext:
+        """Of the message: turn_id is its own, session_id that of the turn it is for."""
+
+    def __init__(
+        self,
+        *,
+        context: _turn_context_pb2.TurnContext | None = ...,
+        turn_id: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "text", b"text", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SteerTurnRequest: _TypeAlias = SteerTurnRequest  # noqa: Y015
+
+@_typing.final
+class SteerTurnResponse(_message.Message):
+    """Response of SteerTurn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """The turn that has it."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SteerTurnResponse: _TypeAlias = SteerTurnResponse  # noqa: Y015
+
+@_typing.final
+class CancelTurnRequest(_message.Message):
+    """Request of CancelTurn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def context(self) -> _turn_context_pb2.TurnContext:
+        """Names the turn, or without a turn_id the session whose live one it is."""
+
+    def __init__(
+        self,
+        *,
+        context: _turn_context_pb2.TurnContext | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelTurnRequest: _TypeAlias = CancelTurnRequest  # noqa: Y015
+
+@_typing.final
+class CancelTurnResponse(_message.Message):
+    """Response of CancelTurn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    WAS_LIVE_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """The turn."""
+    was_live: _builtins.bool
+    """Whether it was still under way."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        was_live: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn_id", b"turn_id", "was_live", b"was_live"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelTurnResponse: _TypeAlias = CancelTurnResponse  # noqa: Y015
 
 @_typing.final
 class RenderPromptRequest(_message.Message):

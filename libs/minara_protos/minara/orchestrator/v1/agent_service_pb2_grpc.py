@@ -40,6 +40,16 @@ class AgentServiceStub:
                 request_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnRequest.SerializeToString,
                 response_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnResponse.FromString,
                 _registered_method=True)
+        self.SteerTurn = channel.unary_unary(
+                '/minara.orchestrator.v1.AgentService/SteerTurn',
+                request_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnRequest.SerializeToString,
+                response_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnResponse.FromString,
+                _registered_method=True)
+        self.CancelTurn = channel.unary_unary(
+                '/minara.orchestrator.v1.AgentService/CancelTurn',
+                request_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnRequest.SerializeToString,
+                response_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnResponse.FromString,
+                _registered_method=True)
         self.RenderPrompt = channel.unary_unary(
                 '/minara.orchestrator.v1.AgentService/RenderPrompt',
                 request_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RenderPromptRequest.SerializeToString,
@@ -57,7 +67,30 @@ class AgentServiceServicer:
         are stored before they are sent. A stream that ends without a terminal event was cut and may be
         resumed here, on any replica. Fails with NOT_FOUND (session or turn unknown or foreign),
         INVALID_ARGUMENT (MESSAGE_EMPTY, MESSAGE_TOO_LARGE, MESSAGE_NOT_SCANNED), ABORTED
-        (TURN_RUNNING under policy REJECT), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+        (TURN_RUNNING under policy REJECT), FAILED_PRECONDITION (GOAL_NOT_ACTIVE for a turn of a goal that
+        does not stand), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SteerTurn(self, request, context):
+        """Puts a person's message into a turn that runs: the model reads it at the next step border. The
+        context is that of the message itself: its turn_id names the message, and its grant covers the
+        text. Repeating it changes nothing. NOT_FOUND (TURN_NOT_FOUND) when no such turn is known or,
+        without a name, none of the session runs; ABORTED (TURN_OVER) when it takes no more messages:
+        send it as a turn of its own. A message that was taken and came too late all the same is told in
+        turn_completed.pending_interjections. Default deadline 5 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelTurn(self, request, context):
+        """Asks a turn to stop at the next safe point, on whichever replica it runs; what it has said and
+        done is kept, and what was submitted is not undone. One that runs completes as `interrupted`; one
+        that still waits for others is cancelled. Repeating it changes nothing, and a turn that is over
+        stays as it is. NOT_FOUND (TURN_NOT_FOUND) as SteerTurn. Default deadline 5 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,6 +111,16 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.RunTurn,
                     request_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnRequest.FromString,
                     response_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnResponse.SerializeToString,
+            ),
+            'SteerTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.SteerTurn,
+                    request_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnRequest.FromString,
+                    response_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnResponse.SerializeToString,
+            ),
+            'CancelTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelTurn,
+                    request_deserializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnRequest.FromString,
+                    response_serializer=minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnResponse.SerializeToString,
             ),
             'RenderPrompt': grpc.unary_unary_rpc_method_handler(
                     servicer.RenderPrompt,
@@ -113,6 +156,60 @@ class AgentService:
             '/minara.orchestrator.v1.AgentService/RunTurn',
             minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnRequest.SerializeToString,
             minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.RunTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SteerTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.orchestrator.v1.AgentService/SteerTurn',
+            minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnRequest.SerializeToString,
+            minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.SteerTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minara.orchestrator.v1.AgentService/CancelTurn',
+            minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnRequest.SerializeToString,
+            minara_dot_orchestrator_dot_v1_dot_agent__service__pb2.CancelTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,

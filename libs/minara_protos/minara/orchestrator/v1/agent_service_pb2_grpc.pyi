@@ -39,7 +39,22 @@ class AgentServiceStub:
     are stored before they are sent. A stream that ends without a terminal event was cut and may be
     resumed here, on any replica. Fails with NOT_FOUND (session or turn unknown or foreign),
     INVALID_ARGUMENT (MESSAGE_EMPTY, MESSAGE_TOO_LARGE, MESSAGE_NOT_SCANNED), ABORTED
-    (TURN_RUNNING under policy REJECT), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+    (TURN_RUNNING under policy REJECT), FAILED_PRECONDITION (GOAL_NOT_ACTIVE for a turn of a goal that
+    does not stand), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+    """
+    SteerTurn: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.SteerTurnRequest, _agent_service_pb2.SteerTurnResponse]
+    """Puts a person's message into a turn that runs: the model reads it at the next step border. The
+    context is that of the message itself: its turn_id names the message, and its grant covers the
+    text. Repeating it changes nothing. NOT_FOUND (TURN_NOT_FOUND) when no such turn is known or,
+    without a name, none of the session runs; ABORTED (TURN_OVER) when it takes no more messages:
+    send it as a turn of its own. A message that was taken and came too late all the same is told in
+    turn_completed.pending_interjections. Default deadline 5 s.
+    """
+    CancelTurn: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.CancelTurnRequest, _agent_service_pb2.CancelTurnResponse]
+    """Asks a turn to stop at the next safe point, on whichever replica it runs; what it has said and
+    done is kept, and what was submitted is not undone. One that runs completes as `interrupted`; one
+    that still waits for others is cancelled. Repeating it changes nothing, and a turn that is over
+    stays as it is. NOT_FOUND (TURN_NOT_FOUND) as SteerTurn. Default deadline 5 s.
     """
     RenderPrompt: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.RenderPromptRequest, _agent_service_pb2.RenderPromptResponse]
     """The prompt this message would produce, block by block, without any side effect; for
@@ -57,7 +72,22 @@ class AgentServiceAsyncStub(AgentServiceStub):
     are stored before they are sent. A stream that ends without a terminal event was cut and may be
     resumed here, on any replica. Fails with NOT_FOUND (session or turn unknown or foreign),
     INVALID_ARGUMENT (MESSAGE_EMPTY, MESSAGE_TOO_LARGE, MESSAGE_NOT_SCANNED), ABORTED
-    (TURN_RUNNING under policy REJECT), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+    (TURN_RUNNING under policy REJECT), FAILED_PRECONDITION (GOAL_NOT_ACTIVE for a turn of a goal that
+    does not stand), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+    """
+    SteerTurn: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.SteerTurnRequest, _agent_service_pb2.SteerTurnResponse]  # type: ignore[assignment]
+    """Puts a person's message into a turn that runs: the model reads it at the next step border. The
+    context is that of the message itself: its turn_id names the message, and its grant covers the
+    text. Repeating it changes nothing. NOT_FOUND (TURN_NOT_FOUND) when no such turn is known or,
+    without a name, none of the session runs; ABORTED (TURN_OVER) when it takes no more messages:
+    send it as a turn of its own. A message that was taken and came too late all the same is told in
+    turn_completed.pending_interjections. Default deadline 5 s.
+    """
+    CancelTurn: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.CancelTurnRequest, _agent_service_pb2.CancelTurnResponse]  # type: ignore[assignment]
+    """Asks a turn to stop at the next safe point, on whichever replica it runs; what it has said and
+    done is kept, and what was submitted is not undone. One that runs completes as `interrupted`; one
+    that still waits for others is cancelled. Repeating it changes nothing, and a turn that is over
+    stays as it is. NOT_FOUND (TURN_NOT_FOUND) as SteerTurn. Default deadline 5 s.
     """
     RenderPrompt: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.RenderPromptRequest, _agent_service_pb2.RenderPromptResponse]  # type: ignore[assignment]
     """The prompt this message would produce, block by block, without any side effect; for
@@ -78,7 +108,34 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         are stored before they are sent. A stream that ends without a terminal event was cut and may be
         resumed here, on any replica. Fails with NOT_FOUND (session or turn unknown or foreign),
         INVALID_ARGUMENT (MESSAGE_EMPTY, MESSAGE_TOO_LARGE, MESSAGE_NOT_SCANNED), ABORTED
-        (TURN_RUNNING under policy REJECT), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+        (TURN_RUNNING under policy REJECT), FAILED_PRECONDITION (GOAL_NOT_ACTIVE for a turn of a goal that
+        does not stand), OUT_OF_RANGE (EVENTS_LOST). No deadline.
+        """
+
+    @_abc_1.abstractmethod
+    def SteerTurn(
+        self,
+        request: _agent_service_pb2.SteerTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_service_pb2.SteerTurnResponse, _abc.Awaitable[_agent_service_pb2.SteerTurnResponse]]:
+        """Puts a person's message into a turn that runs: the model reads it at the next step border. The
+        context is that of the message itself: its turn_id names the message, and its grant covers the
+        text. Repeating it changes nothing. NOT_FOUND (TURN_NOT_FOUND) when no such turn is known or,
+        without a name, none of the session runs; ABORTED (TURN_OVER) when it takes no more messages:
+        send it as a turn of its own. A message that was taken and came too late all the same is told in
+        turn_completed.pending_interjections. Default deadline 5 s.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelTurn(
+        self,
+        request: _agent_service_pb2.CancelTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_service_pb2.CancelTurnResponse, _abc.Awaitable[_agent_service_pb2.CancelTurnResponse]]:
+        """Asks a turn to stop at the next safe point, on whichever replica it runs; what it has said and
+        done is kept, and what was submitted is not undone. One that runs completes as `interrupted`; one
+        that still waits for others is cancelled. Repeating it changes nothing, and a turn that is over
+        stays as it is. NOT_FOUND (TURN_NOT_FOUND) as SteerTurn. Default deadline 5 s.
         """
 
     @_abc_1.abstractmethod

@@ -148,12 +148,17 @@ class OpenTurnRequest(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     DECIDED_ACTION_ID_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    INTO_TURN_ID_FIELD_NUMBER: _builtins.int
     message: _builtins.str
     """The person's words; its SHA-256 must be the grant's. Empty for a decision."""
     decided_action_id: _builtins.str
     """Set when the turn tells a decision."""
     validate_only: _builtins.bool
     """Change nothing."""
+    into_turn_id: _builtins.str
+    """Set when the message is put into this turn of the session, which stays open: its words count
+    there as the person's from now on. The context is then the message's own.
+    """
     @_builtins.property
     def context(self) -> _turn_context_pb2.TurnContext:
         """The turn."""
@@ -165,10 +170,11 @@ class OpenTurnRequest(_message.Message):
         message: _builtins.str = ...,
         decided_action_id: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        into_turn_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "decided_action_id", b"decided_action_id", "message", b"message", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "decided_action_id", b"decided_action_id", "into_turn_id", b"into_turn_id", "message", b"message", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

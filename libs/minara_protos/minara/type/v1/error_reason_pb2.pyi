@@ -136,6 +136,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The database was brought to a revision that this version does not know. metadata: revision."""
     ERROR_REASON_MODEL_UNKNOWN: _ErrorReason.ValueType  # 56
     """No model of this name can be chosen here. metadata: field."""
+    ERROR_REASON_TURN_OVER: _ErrorReason.ValueType  # 57
+    """The turn takes no more messages; send this one as a turn of its own. metadata: turn_id."""
+    ERROR_REASON_GOAL_NOT_FOUND: _ErrorReason.ValueType  # 58
+    """The session has no standing goal. metadata: session_id."""
+    ERROR_REASON_GOAL_EXISTS: _ErrorReason.ValueType  # 59
+    """Another goal is active or paused. metadata: session_id."""
+    ERROR_REASON_GOAL_INVALID: _ErrorReason.ValueType  # 60
+    """A goal's text, subgoals or number of turns. metadata: field."""
+    ERROR_REASON_GOAL_NOT_ACTIVE: _ErrorReason.ValueType  # 61
+    """The goal's state does not allow this. metadata: session_id, state."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a service refused a call. `google.rpc.ErrorInfo.reason` is the name without the prefix, its
@@ -256,6 +266,16 @@ ERROR_REASON_SCHEMA_TOO_NEW: ErrorReason.ValueType  # 55
 """The database was brought to a revision that this version does not know. metadata: revision."""
 ERROR_REASON_MODEL_UNKNOWN: ErrorReason.ValueType  # 56
 """No model of this name can be chosen here. metadata: field."""
+ERROR_REASON_TURN_OVER: ErrorReason.ValueType  # 57
+"""The turn takes no more messages; send this one as a turn of its own. metadata: turn_id."""
+ERROR_REASON_GOAL_NOT_FOUND: ErrorReason.ValueType  # 58
+"""The session has no standing goal. metadata: session_id."""
+ERROR_REASON_GOAL_EXISTS: ErrorReason.ValueType  # 59
+"""Another goal is active or paused. metadata: session_id."""
+ERROR_REASON_GOAL_INVALID: ErrorReason.ValueType  # 60
+"""A goal's text, subgoals or number of turns. metadata: field."""
+ERROR_REASON_GOAL_NOT_ACTIVE: ErrorReason.ValueType  # 61
+"""The goal's state does not allow this. metadata: session_id, state."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _DenialReason:
@@ -406,6 +426,8 @@ class _DenialReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DenialRe
     """An address in its first 24 hours in the book. metadata: address, until."""
     DENIAL_REASON_MEMO_MISSING: _DenialReason.ValueType  # 58
     """The chain needs a memo or tag. metadata: chain."""
+    DENIAL_REASON_SUBAGENT_FORBIDDEN: _DenialReason.ValueType  # 59
+    """A sub-agent's call of what only the turn itself may call. metadata: tool."""
 
 class DenialReason(_DenialReason, metaclass=_DenialReasonEnumTypeWrapper):
     """Why one of our gates refused a tool call; the tool did not run."""
@@ -552,4 +574,6 @@ DENIAL_REASON_ADDRESS_NOT_USABLE: DenialReason.ValueType  # 57
 """An address in its first 24 hours in the book. metadata: address, until."""
 DENIAL_REASON_MEMO_MISSING: DenialReason.ValueType  # 58
 """The chain needs a memo or tag. metadata: chain."""
+DENIAL_REASON_SUBAGENT_FORBIDDEN: DenialReason.ValueType  # 59
+"""A sub-agent's call of what only the turn itself may call. metadata: tool."""
 Global___DenialReason: _TypeAlias = DenialReason  # noqa: Y015
