@@ -14,6 +14,7 @@ SOURCES = python_files("libs", "services")
 BROAD_CATCHES = {
     "services/tools/minara_tools/app/execute_tools.py": "the tool dispatcher",
     "services/orchestrator/minara_orchestrator/app/run_turn.py": "the turn runner",
+    "services/orchestrator/minara_orchestrator/app/judge_goal.py": "a recorded turn is not lost",
     "libs/minara_runtime/minara_runtime/service.py": "background jobs",
     "services/tools/minara_tools/app/recover_operations.py": "one operation keeps no other back",
     "libs/minara_runtime/minara_runtime/interceptors.py": "the error interceptor",

@@ -47,7 +47,7 @@ async def preview(
     scene: Scene, name: str, arguments: object, words: str, turn: str
 ) -> PendingAction:
     await scene.opens(words, turn)
-    call = a_call(name, f"{turn}.0", json.dumps(arguments))
+    call = a_call(name, "1.0", json.dumps(arguments))
     (outcome,) = await scene.step(call, turn_id=turn, callable_tools=TOOLS)
     assert isinstance(outcome, ToolPending), outcome
     return outcome.action

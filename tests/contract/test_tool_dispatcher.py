@@ -186,15 +186,15 @@ async def test_every_other_call_is_a_barrier_in_the_models_order(
     async with a_house(await sqlite_databases.open(VERSIONS), tmp_path, entries=entries) as house:
         await house.open()
         await house.execute(
-            a_call("get_price", "r1"),
-            a_call("get_price", "r2"),
-            a_call("write_file", "w1"),
-            a_call("write_file", "w2"),
-            a_call("get_price", "r3"),
+            a_call("get_price", "1.0"),
+            a_call("get_price", "1.1"),
+            a_call("write_file", "1.2"),
+            a_call("write_file", "1.3"),
+            a_call("get_price", "1.4"),
         )
-    assert set(log[:2]) == {"+r1", "+r2"}
-    assert set(log[2:4]) == {"-r1", "-r2"}
-    assert log[4:] == ["+w1", "-w1", "+w2", "-w2", "+r3", "-r3"]
+    assert set(log[:2]) == {"+1.0", "+1.1"}
+    assert set(log[2:4]) == {"-1.0", "-1.1"}
+    assert log[4:] == ["+1.2", "-1.2", "+1.3", "-1.3", "+1.4", "-1.4"]
 
 
 async def _tick() -> None:

@@ -156,6 +156,49 @@ async def test_a_failed_turn_is_recorded_with_what_it_said(caller: Caller) -> No
     assert history(await caller.prepare("turn-2")) == a_transcript()
 
 
+async def test_a_cancelled_turn_is_recorded_with_what_was_cut_off(caller: Caller) -> None:
+    await caller.create()
+    prepared = await caller.prepare()
+    cut = Message(role=Role.ASSISTANT, blocks=(TextBlock("It is 100,"),), is_interrupted=True)
+    said = [*a_transcript()[:4], cut]
+    request = context_pb.CommitTurnRequest(
+        context=caller.turn(),
+        state=context_pb.TURN_STATE_CANCELLED,
+        message="price of BTC",
+        messages=[message_to_pb(message) for message in said],
+        failure_reason="CANCELLED",
+        commit_token=prepared.commit_token,
+    )
+    done = await caller.contexts.CommitTurn(request)
+    assert done.state == context_pb.TURN_STATE_CANCELLED
+    assert done.finish_reason == event_pb.FINISH_REASON_UNSPECIFIED
+    again = await caller.prepare("turn-2")
+    assert history(again) == said
+    assert again.commit_token
+    await caller.commit("turn-2", a_transcript(), token=again.commit_token)
+    assert (await caller.prepare("turn-3")).commit_token == ""
+
+
+async def test_an_interrupted_turn_completes_with_its_partial_text(caller: Caller) -> None:
+    await caller.create()
+    prepared = await caller.prepare()
+    cut = Message(role=Role.ASSISTANT, blocks=(TextBlock("It is 100,"),), is_interrupted=True)
+    said = [*a_transcript()[:2], cut]
+    request = context_pb.CommitTurnRequest(
+        context=caller.turn(),
+        state=context_pb.TURN_STATE_COMPLETED,
+        finish_reason=event_pb.FINISH_REASON_INTERRUPTED,
+        message="price of BTC",
+        messages=[message_to_pb(message) for message in said],
+        commit_token=prepared.commit_token,
+    )
+    done = await caller.contexts.CommitTurn(request)
+    assert done.finish_reason == event_pb.FINISH_REASON_INTERRUPTED
+    again = await caller.prepare("turn-2")
+    assert history(again) == said
+    assert again.commit_token == ""
+
+
 async def test_a_session_of_somebody_else_is_not_found(caller: Caller) -> None:
     await caller.create()
     theirs = caller.grant(user_id="somebody")

@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator
 
 import grpc.aio
 import pytest
+from typing_extensions import override
 
 from minara.agent.v1 import event_pb2 as event_pb
 from minara.agent.v1 import pending_action_pb2 as action_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
-from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
 from minara_gateway.client import ProblemError
 from minara_llm.scripted import calls, says
+from support.agents import PartAgent
 from support.deployments import MinaraFactory
 from support.minara import Minara, finish_reason, named, tools_called
 from support.second_gateway import a_gateway_before
@@ -131,12 +132,13 @@ async def test_a_decision_needs_the_hash_that_was_shown(minara: Minara) -> None:
     assert other.value.reason == "CONFIRMATION_USED"
 
 
-class HostileOrchestrator(agent_grpc.AgentServiceServicer):
+class HostileOrchestrator(PartAgent):
     """Streams a preview that lies about a real action, and one of an action that does not exist."""
 
     def __init__(self, action_id: str) -> None:
         self._action_id = action_id
 
+    @override
     async def RunTurn(
         self,
         request: agent_pb.RunTurnRequest,
@@ -172,15 +174,6 @@ class HostileOrchestrator(agent_grpc.AgentServiceServicer):
         for sequence, event in enumerate(events, start=1):
             event.sequence = sequence
             yield agent_pb.RunTurnResponse(events=[event])
-
-    async def RenderPrompt(
-        self,
-        request: agent_pb.RenderPromptRequest,
-        context: grpc.aio.ServicerContext[
-            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
-        ],
-    ) -> agent_pb.RenderPromptResponse:
-        return agent_pb.RenderPromptResponse()
 
 
 async def test_a_false_preview_is_never_what_a_person_sees(minara: Minara) -> None:

@@ -4,23 +4,26 @@ from collections.abc import AsyncIterator
 
 import grpc.aio
 import pytest
+from typing_extensions import override
 
 from minara.agent.v1 import event_pb2 as event_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
 from minara_core.taxonomy import Scope
 from minara_gateway.client import ProblemError
+from support.agents import PartAgent
 from support.deployments import MinaraFactory
 from support.minara import Minara, named
 from support.second_gateway import a_gateway_before
 
 
-class Talkative(agent_grpc.AgentServiceServicer):
+class Talkative(PartAgent):
     """Passes a true orchestrator's stream on, and talks on behind the preview."""
 
     def __init__(self, true: grpc.aio.Channel) -> None:
         self._true = agent_grpc.AgentServiceStub(true)
 
+    @override
     async def RunTurn(
         self,
         request: agent_pb.RunTurnRequest,
@@ -35,15 +38,6 @@ class Talkative(agent_grpc.AgentServiceServicer):
                         sequence=event.sequence, text_delta=event_pb.TextDelta(text=lie)
                     )
                     yield agent_pb.RunTurnResponse(events=[text])
-
-    async def RenderPrompt(
-        self,
-        request: agent_pb.RenderPromptRequest,
-        context: grpc.aio.ServicerContext[
-            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
-        ],
-    ) -> agent_pb.RenderPromptResponse:
-        return agent_pb.RenderPromptResponse()
 
 
 async def test_text_behind_the_preview_takes_the_word_from_it(minara: Minara) -> None:

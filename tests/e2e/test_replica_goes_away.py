@@ -8,16 +8,18 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
+from typing_extensions import override
 
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
 from minara_core.errors import MinaraError
 from minara_core.reasons import ErrorReason
+from support.agents import PartAgent
 from support.minara import Minara, finish_reason, is_well_formed
 from support.second_gateway import a_gateway_before, a_second_gateway
 
 
-class Slow(agent_grpc.AgentServiceServicer):
+class Slow(PartAgent):
     """Passes a true orchestrator's stream on, and holds it for good after `after` events."""
 
     def __init__(self, true: grpc.aio.Channel, *, after: int) -> None:
@@ -25,6 +27,7 @@ class Slow(agent_grpc.AgentServiceServicer):
         self._after = after
         self.holds = asyncio.Event()
 
+    @override
     async def RunTurn(
         self,
         request: agent_pb.RunTurnRequest,
@@ -39,17 +42,8 @@ class Slow(agent_grpc.AgentServiceServicer):
                 told += 1
                 yield agent_pb.RunTurnResponse(events=[event])
 
-    async def RenderPrompt(
-        self,
-        request: agent_pb.RenderPromptRequest,
-        context: grpc.aio.ServicerContext[
-            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
-        ],
-    ) -> agent_pb.RenderPromptResponse:
-        return agent_pb.RenderPromptResponse()
 
-
-class Leaving(agent_grpc.AgentServiceServicer):
+class Leaving(PartAgent):
     """Passes a true orchestrator's stream on, and goes away after `after` responses, so often."""
 
     def __init__(self, true: grpc.aio.Channel, *, after: int, times: int) -> None:
@@ -57,6 +51,7 @@ class Leaving(agent_grpc.AgentServiceServicer):
         self._after, self._left = after, times
         self.asked_after: list[int] = []
 
+    @override
     async def RunTurn(
         self,
         request: agent_pb.RunTurnRequest,
@@ -71,15 +66,6 @@ class Leaving(agent_grpc.AgentServiceServicer):
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "this replica leaves")
                 told += 1
                 yield agent_pb.RunTurnResponse(events=[event])
-
-    async def RenderPrompt(
-        self,
-        request: agent_pb.RenderPromptRequest,
-        context: grpc.aio.ServicerContext[
-            agent_pb.RenderPromptRequest, agent_pb.RenderPromptResponse
-        ],
-    ) -> agent_pb.RenderPromptResponse:
-        return agent_pb.RenderPromptResponse()
 
 
 async def test_a_turn_goes_on_when_its_orchestrator_leaves_in_the_middle(minara: Minara) -> None:

@@ -2,7 +2,7 @@
 
 from support.attacks.document import ON_GATEWAY, ON_TOOLS, PAGE, page
 
-CLASSES = 18
+CLASSES = 20
 FEWEST_ATTACKS = 5
 ATTACKS = 190
 

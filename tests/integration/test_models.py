@@ -236,6 +236,8 @@ class Lines:
     """Implements LineSource."""
 
     is_terminal = True
+    reads_beside = False
+    has_begun = False
 
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)

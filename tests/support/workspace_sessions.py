@@ -14,6 +14,7 @@ from minara_core.money import add
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier
 from minara_workspace.app.ports import Page, Recorded, SessionMaterial
+from minara_workspace.domain.decisions import Decision
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import (
     CommittedTurn,
@@ -100,6 +101,7 @@ class FakeSessions:
 
     def __init__(self) -> None:
         self.writes = 0
+        self.decisions: list[Decision] = []
         self._kept: dict[SessionId, _Kept] = {}
         self._time = START
 
@@ -125,7 +127,9 @@ class FakeSessions:
             refresh_time=kept.refresh_time,
         )
 
-    async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
+    async def commit(
+        self, record: TurnRecord, blocks: FrozenBlocks | None, decision: Decision | None = None
+    ) -> Recorded:
         kept = self._owned(record.session_id, record.user_id)
         standing = self._standing(record)
         if standing is not None:
@@ -138,6 +142,7 @@ class FakeSessions:
         turn = _committed(record, kept.session.turn_count + 1, self._time)
         kept.turns.append((record, turn))
         kept.epoch = record.epoch
+        self.decisions += [] if decision is None else [decision]
         if blocks is not None and blocks.refresh_time == kept.refresh_time:
             kept.blocks = kept.blocks or replace(blocks, refresh_time=None)
             kept.refresh_time = None

@@ -10,10 +10,10 @@ from minara_core.errors import MinaraError
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import CodeBody, DecisionBody
-from minara_gateway.chat import as_json
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.orders import shown_action
 from minara_gateway.rendering import is_in_chat
+from minara_gateway.reply import as_json
 from minara_gateway.showing import receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import RunningTurn, Turns

@@ -14,8 +14,8 @@ from minara_core.audit import AuditKind
 from minara_core.errors import InvalidRequest
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
-from minara_gateway.chat import as_json
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Metadata, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
 from minara_runtime.convert_enums import AUDIT_KIND
 

@@ -39,6 +39,38 @@ class ChatBody(Body):
     shown_action_id: _Id = ""
 
 
+class InterjectBody(Body):
+    """`POST /v1/chat/interject`: a message for the turn `turn_id`, or else the live one, of this
+    session."""
+
+    message: Annotated[_Text, Field(max_length=200_000)]
+    session_id: Annotated[_Id, Field(min_length=1)]
+    turn_id: _Id = ""
+    surface: Literal["http", "repl"] = "http"
+
+
+class InterruptBody(Body):
+    """`POST /v1/chat/interrupt`: a turn, or the live one of a session."""
+
+    turn_id: _Id = ""
+    session_id: _Id = ""
+
+
+class GoalBody(Body):
+    """`POST /v1/sessions/ID/goal`. The orchestrator judges its size."""
+
+    text: Annotated[_Text, Field(max_length=200_000)]
+    max_turns: Annotated[int, Field(ge=0, le=1_000)] = 0
+    subgoals: Annotated[tuple[_Text, ...], Field(max_length=1_000)] = ()
+
+
+class ContinueBody(Body):
+    """`POST /v1/sessions/ID/goal:continue`: a turn that nobody's words start only waits or goes."""
+
+    double_texting: Literal["enqueue", "reject"] = "enqueue"
+    on_disconnect: Literal["continue", "cancel"] = "continue"
+
+
 class DecisionBody(Body):
     """A decision on the preview with this hash."""
 

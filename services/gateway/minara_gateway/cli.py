@@ -17,6 +17,7 @@ from minara_core.errors import MinaraError
 from minara_gateway import (
     cli_audit,
     cli_dev,
+    cli_goals,
     cli_keys,
     cli_ledger,
     cli_limits,
@@ -44,6 +45,7 @@ env_app = typer.Typer(help="Which .env files are trusted.")
 app.add_typer(env_app, name="env")
 app.add_typer(cli_audit.app, name="audit")
 app.add_typer(cli_dev.app, name="dev")
+app.add_typer(cli_goals.app, name="goal")
 app.add_typer(cli_keys.app, name="keys")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_services.local_app, name="local")

@@ -15,7 +15,8 @@ from minara_core.clock import SystemClock
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import attach
-from minara_gateway.repl import describe_record, plain
+from minara_gateway.repl import describe_record
+from minara_gateway.screen import plain
 from minara_runtime.audit_report import AuditPlace, AuditReport, verify_service
 from minara_runtime.backup import back_up
 from minara_runtime.data_folder import DataFolder

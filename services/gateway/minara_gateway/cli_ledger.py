@@ -9,7 +9,8 @@ import typer
 from minara_gateway.cli_ends import JsonFlag, ended, run, settings_or_end
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import attach
-from minara_gateway.repl import describe_trading, plain
+from minara_gateway.repl import describe_trading
+from minara_gateway.screen import plain
 from minara_tools.main import check_ledger
 
 app = typer.Typer(no_args_is_help=True, help="The books of the fund ledger.")

@@ -12,7 +12,7 @@ from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import attach
 from minara_gateway.limits_view import describe_addresses
 from minara_gateway.orders_view import describe_answer, describe_orders
-from minara_gateway.repl import plain
+from minara_gateway.screen import plain
 
 REFUSED = 1
 

@@ -8,7 +8,7 @@ import typer
 
 from minara_gateway.embedded import EmbeddedSettings
 from minara_gateway.engine import attach
-from minara_gateway.repl import plain
+from minara_gateway.screen import plain
 
 
 async def call(

@@ -131,6 +131,8 @@ async def start(settings: EmbeddedSettings, *, over_tcp: bool) -> AsyncGenerator
                         flush_traces=traces.flush,
                     )
                 finally:
+                    # Where others are connected too, they are told where to go on, not cut off.
+                    engine.gateway.end_streams()
                     await client.aclose()
                     (gateway.data_dir / SOCKET_FILE).unlink(missing_ok=True)
     finally:

@@ -17,6 +17,7 @@ from minara_gateway import (
     approvals,
     audit,
     chat,
+    goals,
     limits,
     models,
     orders,
@@ -30,6 +31,7 @@ from minara_gateway.confirmation import Confirmations
 from minara_gateway.errors import problem
 from minara_gateway.peers import GrantDesk, Peers
 from minara_gateway.readiness import Readiness
+from minara_gateway.steering import Steering
 from minara_gateway.store import GatewayStore
 from minara_gateway.turns import Turns
 from minara_runtime.logging import get_logger
@@ -42,6 +44,7 @@ def make_app(
     confirmations: Confirmations,
     store: GatewayStore,
     turns: Turns,
+    steering: Steering,
     is_ready: Readiness,
     leaving: asyncio.Event,
     clock: Clock,
@@ -58,6 +61,7 @@ def make_app(
     app.state.confirmations = confirmations
     app.state.store = store
     app.state.turns = turns
+    app.state.steering = steering
     app.state.ids = ids
     app.state.authenticator = Authenticator(store, clock)
     app.state.readiness = is_ready
@@ -67,6 +71,7 @@ def make_app(
         chat,
         approvals,
         sessions,
+        goals,
         trading,
         audit,
         limits,

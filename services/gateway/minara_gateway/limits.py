@@ -8,8 +8,8 @@ from minara.tools.v1 import limit_service_pb2 as limit_pb
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import AddressBody, LimitsBody
-from minara_gateway.chat import as_json
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
 
 router = APIRouter(prefix="/v1")

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from minara.audit.v1 import audit_service_pb2 as audit_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
+from minara.orchestrator.v1 import goal_service_pb2 as goal_pb
 from minara.tools.v1 import approval_service_pb2 as approval_pb
 from minara.tools.v1 import limit_service_pb2 as limit_pb
 from minara.tools.v1 import tool_service_pb2 as tool_pb
@@ -31,6 +32,7 @@ from minara_gateway.readiness import Readiness
 from minara_gateway.request_tracing import trace_requests
 from minara_gateway.serving import SOCKET_FILE, bind_tcp, bind_unix, serving
 from minara_gateway.settings import GatewaySettings
+from minara_gateway.steering import Steering
 from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import Turns
 from minara_runtime import logging
@@ -102,6 +104,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
     code_key = hashlib.sha256(confirmation_key.private_key.private_bytes_raw()).digest()
     confirmations = Confirmations(peers, grants, store, code_key)
     turns = Turns(peers=peers, grants=grants, confirmations=confirmations, store=store)
+    steering = Steering(peers=peers, grants=grants, store=store, turns=turns)
     readiness = Readiness(store, channels, clock)
     leaving = asyncio.Event()
     app = make_app(
@@ -110,6 +113,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
         confirmations=confirmations,
         store=store,
         turns=turns,
+        steering=steering,
         is_ready=readiness,
         leaving=leaving,
         clock=clock,
@@ -123,6 +127,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
         await store.add_token(token, OWNER, name="owner")
 
     async def aclose() -> None:
+        await steering.aclose()
         await turns.aclose()
         await store.aclose()
 
@@ -167,7 +172,7 @@ async def _run(settings: GatewaySettings) -> None:
             hosting(GATEWAY, settings, databases=[settings.gateway_database_url])
         )
         channels = Channels(
-            orchestrator=host.connect("orchestrator", [agent_pb.DESCRIPTOR]),
+            orchestrator=host.connect("orchestrator", [agent_pb.DESCRIPTOR, goal_pb.DESCRIPTOR]),
             workspace=host.connect("workspace", [session_pb.DESCRIPTOR, audit_pb.DESCRIPTOR]),
             tools=host.connect("tools", _TOOLS_CONTRACTS),
         )

@@ -8,8 +8,8 @@ from minara.orchestrator.v1 import model_service_pb2 as model_pb
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ModelBody
-from minara_gateway.chat import as_json
 from minara_gateway.peers import PROBE_SECONDS, READ_SECONDS, GrantDesk, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
 
 router = APIRouter(prefix="/v1/models")

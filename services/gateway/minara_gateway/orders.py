@@ -26,9 +26,10 @@ from minara_core.tooling import (
 )
 from minara_gateway.auth import requires
 from minara_gateway.bodies import CancelBody, ManualBody, OrderBody
-from minara_gateway.chat import Key, as_json
+from minara_gateway.chat import Key
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.peers import CONFIRM_SECONDS, READ_SECONDS, GrantDesk, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.showing import preview_of, receipt_of
 from minara_gateway.store import Caller, GatewayStore
 from minara_runtime import convert_enums as enums

@@ -7,6 +7,7 @@ import grpc.aio
 
 from minara.audit.v1 import audit_service_pb2_grpc as audit_grpc
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara.orchestrator.v1 import goal_service_pb2_grpc as goal_grpc
 from minara.orchestrator.v1 import model_service_pb2_grpc as model_grpc
 from minara.tools.v1 import approval_service_pb2_grpc as approval_grpc
 from minara.tools.v1 import limit_service_pb2_grpc as limit_grpc
@@ -30,6 +31,9 @@ READ_SECONDS = 5.0
 PROBE_SECONDS = 30.0
 """A model provider is asked meanwhile."""
 
+GOAL_TOOL_SETS = ("read", "memory", "web", "turn")
+"""What a turn that works on a standing goal may use (safety.md §1)."""
+
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -45,6 +49,7 @@ class Peers:
 
     def __init__(self, channels: Channels) -> None:
         self.agent = agent_grpc.AgentServiceStub(channels.orchestrator)
+        self.goals = goal_grpc.GoalServiceStub(channels.orchestrator)
         self.models = model_grpc.ModelServiceStub(channels.orchestrator)
         self.sessions = session_grpc.SessionServiceStub(channels.workspace)
         self.tools = tools_grpc.ToolServiceStub(channels.tools)
@@ -91,9 +96,10 @@ class GrantDesk:
         message: str | None,
         tool_sets: Iterable[str] = TOOL_SETS,
     ) -> context_pb.TurnContext:
-        """The context of a person's turn, with the grant that proves it."""
+        """The context of a turn that a person or their client starts, with the grant that proves
+        it."""
         sets = tuple(tool_sets)
-        may_trade = Scope.TRADE in caller.scopes
+        may_trade = Scope.TRADE in caller.scopes and origin.is_human
         grant = self._signer.turn(
             user_id=caller.user_id,
             session_id=session_id,

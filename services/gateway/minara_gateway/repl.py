@@ -1,26 +1,25 @@
 """The chat in a terminal. It speaks HTTP like everybody else, and knows which preview it shows."""
 
 import asyncio
-import unicodedata
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from rich.console import Console
 from rich.markup import escape
 
 from minara_core.errors import MinaraError
-from minara_gateway.client import GatewayClient, StreamedEvent
+from minara_gateway.client import GatewayClient
+from minara_gateway.goals_view import describe_goal
 from minara_gateway.limits_view import describe_addresses, describe_limits, read_changes
 from minara_gateway.models_view import describe_choice, describe_models
 from minara_gateway.orders_view import describe_answer, describe_halt, describe_orders
-
-RESUME_SECONDS = 60.0
-"""How long a cut stream is taken up again from its last event on."""
+from minara_gateway.screen import Screen, plain
+from minara_gateway.talking import RESUME_SECONDS, LineSource, Talk
 
 HELP = """\
 Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portfolio".
+While a turn runs, what you write goes into it, and Ctrl-C stops it.
 /new            a fresh session            /pending        what waits for you
 /confirm CODE   do exactly what was shown  /reject CODE    do not
 /stop           halt all trading           /resume         let trading go on
@@ -32,8 +31,16 @@ Write in English, Chinese or Korean: "price of BTC", "buy $50 of ETH", "my portf
 /limits         your limits; /limits max_move_usd=800 sets one
 /model          who answers; /model openai:gpt-6-sol chooses, /model none forgets
 /refresh        read your pages again from the next message on
+/goal [TEXT]    show or set what is to be reached; /goal pause, resume, clear
+/goal go        work on it turn by turn until it is met, blocked or you press Ctrl-C
 /quit, Ctrl-D   leave"""
 
+
+_MEANWHILE = frozenset(
+    {"audit", "cancel", "close", "confirm", "help", "limits", "orders", "pending", "reject"}
+    | {"sessions", "state", "stop", "trace"}
+)
+"""Commands that may be given while a turn runs."""
 
 WITHDRAWAL_CARD: Mapping[str, str] = MappingProxyType(
     {
@@ -43,30 +50,6 @@ WITHDRAWAL_CARD: Mapping[str, str] = MappingProxyType(
         "last_six": "its address' last six characters",
     }
 )
-
-
-class LineSource(Protocol):
-    """Where lines come from: the terminal, or a file of them."""
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a person sees what is shown; only then a typed word can decide."""
-        ...
-
-    async def read(self, prompt: str) -> str | None:
-        """The next line, or None at the end."""
-        ...
-
-
-@dataclass(slots=True)
-class Shown:
-    """What this terminal shows right now: the session, and the preview if one stands last."""
-
-    session_id: str = ""
-    turn_id: str = ""
-    pending_action_id: str = ""
-    text_open: bool = False
-    tools: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Repl:
@@ -81,139 +64,48 @@ class Repl:
         self._client = client
         self._console = console
         self._print_trace = print_trace
-        self._shown = Shown(session_id=session_id)
-        self._is_terminal = False
-        self._lines: LineSource | None = None
+        self._screen = Screen(console, session_id=session_id)
+        self._talk: Talk | None = None
 
     async def run(self, lines: LineSource) -> None:
         """Read lines until the end of input or /quit."""
-        self._is_terminal = lines.is_terminal
-        self._lines = lines
+        talk = self._talk = Talk(self._client, self._screen, lines, self._obey_meanwhile)
         self._console.print(escape(HELP), style="dim", highlight=False)
-        while (line := await lines.read("you> ")) is not None:
-            text = line.strip()
-            if text in {"/quit", "/exit"}:
-                return
-            if not text:
-                continue
-            try:
-                if text.startswith("/"):
-                    await self._command(text)
-                else:
-                    await self._say(text)
-            except MinaraError as error:
-                self._end_text()
-                self._console.print(
-                    plain(f"{error.reason}: {error.message}"), style="red", markup=False
-                )
-            except asyncio.CancelledError:
-                self._end_text()
-                self._console.print("stopped watching; the turn goes on", style="yellow")
-                task = asyncio.current_task()
-                if task is None or task.uncancel() > 0:
-                    raise
+        try:
+            while (line := await talk.read()) is not None:
+                text = line.strip()
+                if text in {"/quit", "/exit"}:
+                    return
+                if text:
+                    await self._do(talk, text)
+        finally:
+            await talk.aclose()
 
-    async def _say(self, text: str) -> None:
-        body: dict[str, Any] = {"message": text, "surface": "repl"}
-        if self._shown.session_id:
-            body["session_id"] = self._shown.session_id
-        if self._shown.pending_action_id and self._is_terminal:
-            body["shown_action_id"] = self._shown.pending_action_id
-        await self._watch(
-            self._client.stream("/v1/chat/stream", body, resume_seconds=RESUME_SECONDS)
-        )
+    async def _do(self, talk: Talk, text: str) -> None:
+        try:
+            if text.startswith("/"):
+                await self._command(text)
+            else:
+                await talk.say(text)
+        except MinaraError as error:
+            self._screen.tell(f"{error.reason}: {error.message}", style="red")
+        except asyncio.CancelledError:
+            self._screen.tell("left; what runs goes on", style="yellow")
+            task = asyncio.current_task()
+            if task is None or task.uncancel() > 0:
+                raise
 
-    async def _watch(self, events: AsyncIterator[StreamedEvent]) -> None:
-        self._shown.pending_action_id = ""
-        async for event in events:
-            self._show(event)
-        self._end_text()
+    async def _obey_meanwhile(self, text: str) -> bool:
+        """Do a command that neither reads lines nor shows a turn of its own."""
+        if text[1:].partition(" ")[0].lower() not in _MEANWHILE:
+            return False
+        await self._command(text)
+        return True
 
-    def _show(self, event: StreamedEvent) -> None:
-        show = getattr(self, f"_on_{event.name}", None)
-        if show is not None:
-            show(event.fields)
-
-    def _on_turn_started(self, fields: dict[str, Any]) -> None:
-        self._shown.session_id = fields["session_id"]
-        self._shown.turn_id = fields["turn_id"]
-        for notice in cast("list[str]", fields.get("notices", [])):
-            self._console.print(plain(notice), style="yellow", markup=False)
-
-    def _on_turn_queued(self, fields: dict[str, Any]) -> None:
-        self._console.print(f"waiting behind {fields['position']} turn(s)", style="dim")
-
-    def _on_text_delta(self, fields: dict[str, Any]) -> None:
-        self._console.print(plain(fields["text"]), end="", markup=False, highlight=False)
-        self._shown.text_open = True
-
-    def _on_text_reset(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        self._console.print("(the text above is void; a new attempt follows)", style="yellow")
-
-    def _on_model_switched(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        left, took = fields["from_model"], fields["to_model"]
-        told = f"({left} did not answer: {fields['reason']}; {took} goes on)"
-        self._console.print(plain(told), style="yellow", markup=False)
-
-    def _on_context_compacted(self, fields: dict[str, Any]) -> None:
-        before, after = fields["tokens_before"], fields["tokens_after"]
-        told = f"(the conversation was shortened, {fields['rung']}: {before} to {after} tokens)"
-        self._console.print(plain(told), style="dim", markup=False)
-
-    def _on_tool_call_started(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        arguments = escape(str(fields["arguments_json"])[:200])
-        self._console.print(
-            f"→ {escape(fields['name'])} {arguments}", style="cyan", highlight=False
-        )
-
-    def _on_tool_call_finished(self, fields: dict[str, Any]) -> None:
-        result = cast("dict[str, Any]", fields["result"])
-        for outcome in ("denial", "failure"):
-            if outcome in result:
-                message = plain(f"✗ {result[outcome]['message']}")
-                self._console.print(message, style="red", markup=False, highlight=False)
-        card = result.get("denial", {}).get("metadata", {}).get("card", "")
-        if card == "withdraw_token":
-            self._console.print("the form: /withdraw", style="yellow", markup=False)
-
-    def _on_approval_requested(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        self._console.rule(style="yellow")
-        self._console.print(fields["rendered_preview"], markup=False, highlight=False)
-        self._console.rule(style="yellow")
-        action = cast("dict[str, Any]", fields.get("action", {}))
-        self._shown.pending_action_id = str(action.get("pending_action_id", ""))
-
-    def _on_action_decided(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        self._console.print(
-            fields["rendered_receipt"], style="green", markup=False, highlight=False
-        )
-
-    def _on_turn_completed(self, fields: dict[str, Any]) -> None:
-        reason = str(fields["finish_reason"]).removeprefix("FINISH_REASON_").lower()
-        if reason not in {"stop", "approval_requested", "question", "degraded"}:
-            self._end_text()
-            told = fields.get("rendered_end") or f"(ended: {reason})"
-            self._console.print(plain(str(told)), style="yellow", markup=False)
-
-    def _on_turn_failed(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        self._console.print(
-            plain(f"{fields['reason']}: {fields['message']}"), style="red", markup=False
-        )
-
-    def _on_turn_cancelled(self, fields: dict[str, Any]) -> None:
-        self._end_text()
-        self._console.print("(cancelled)", style="yellow")
-
-    def _end_text(self) -> None:
-        if self._shown.text_open:
-            self._console.print()
-            self._shown.text_open = False
+    @property
+    def _talking(self) -> Talk:
+        assert self._talk is not None, "commands come from lines"
+        return self._talk
 
     async def _command(self, text: str) -> None:
         name, _, rest = text[1:].partition(" ")
@@ -227,7 +119,7 @@ class Repl:
         self._console.print(escape(HELP), style="dim", highlight=False)
 
     async def _do_new(self, _: str) -> None:
-        self._shown = Shown()
+        self._screen.forget()
         self._console.print("a fresh session begins with your next message", style="dim")
 
     async def _do_confirm(self, code: str) -> None:
@@ -240,13 +132,14 @@ class Repl:
         if not code:
             self._console.print(f"say which: /{decision} CODE, as its preview shows", style="red")
             return
-        body = {"code": code, "session_id": self._shown.session_id}
+        body = {"code": code, "session_id": self._screen.session_id}
         answer = await self._client.call("POST", f"/v1/approvals:{decision}ByCode", body)
         turn_id = str(answer.get("turn_id", ""))
-        if not turn_id:
+        if not turn_id or self._talking.is_watching:
             self._console.print(answer["rendered_receipt"], markup=False, highlight=False)
         else:
-            await self._watch(self._client.stream(f"/v1/chat/stream/resume?turn_id={turn_id}"))
+            events = self._client.stream(f"/v1/chat/stream/resume?turn_id={turn_id}")
+            await self._talking.watch(events)
 
     async def _do_pending(self, _: str) -> None:
         answer = await self._client.call("GET", "/v1/approvals")
@@ -300,7 +193,7 @@ class Repl:
         self._show_lines(describe_addresses(book["addresses"]))
         card: dict[str, str] = {}
         for name, question in WITHDRAWAL_CARD.items():
-            answer = await self._lines.read(f"{question}> ") if self._lines else None
+            answer = await self._talking.read(f"{question}> ")
             if not answer or not answer.strip():
                 self._console.print("nothing was prepared", style="dim")
                 return
@@ -340,14 +233,46 @@ class Repl:
         self._show_lines([describe_choice(answer)])
 
     async def _do_refresh(self, _: str) -> None:
-        if not self._shown.session_id:
+        if not self._screen.session_id:
             self._console.print("no session yet: your pages are read when it begins", style="dim")
             return
-        await self._client.call("POST", f"/v1/sessions/{self._shown.session_id}:refresh", {})
+        await self._client.call("POST", f"/v1/sessions/{self._screen.session_id}:refresh", {})
         self._console.print("your pages are read again with the next message", style="dim")
 
+    async def _do_goal(self, words: str) -> None:
+        if words == "go":
+            await self._work_on_goal()
+            return
+        path = await self._goal_path()
+        if not words:
+            answer = await self._client.call("GET", path)
+        elif words in {"pause", "resume", "clear"}:
+            answer = await self._client.call("POST", f"{path}:{words}", {})
+        else:
+            answer = await self._client.call("POST", path, {"text": words})
+        self._show_lines(describe_goal(answer))
+
+    async def _work_on_goal(self) -> None:
+        """Turn after turn, until the judge finds an end or the person does."""
+        path = f"{await self._goal_path()}:continue"
+        is_whole = True
+        while is_whole:
+            events = self._client.stream(path, {}, resume_seconds=RESUME_SECONDS)
+            is_whole = await self._talking.watch(events)
+            verdict = self._screen.verdict
+            await self._talking.say_late(is_wanted=is_whole)
+            if verdict != "continue":
+                return
+
+    async def _goal_path(self) -> str:
+        """Of this session, which begins with its goal if it has to."""
+        if not self._screen.session_id:
+            session = await self._client.call("POST", "/v1/sessions", {})
+            self._screen.session_id = session["session_id"]
+        return f"/v1/sessions/{self._screen.session_id}/goal"
+
     async def _do_trace(self, turn_id: str) -> None:
-        self._print_trace(turn_id or self._shown.turn_id)
+        self._print_trace(turn_id or self._screen.turn_id)
 
     def _show_lines(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -355,12 +280,6 @@ class Repl:
 
     def _show_trading(self, answer: dict[str, Any]) -> None:
         self._console.print(describe_trading(answer["trading_state"]), markup=False)
-
-
-def plain(text: str) -> str:
-    """Text of a model or a tool as a terminal may show it: it cannot move the cursor, clear the
-    screen or turn the writing around."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
 
 
 def describe_trading(record: dict[str, Any]) -> str:

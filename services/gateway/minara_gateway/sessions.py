@@ -9,8 +9,9 @@ from minara_core.ids import IdSource, turn_id_for
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import SessionBody
-from minara_gateway.chat import Key, as_json
+from minara_gateway.chat import Key
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
 
 router = APIRouter(prefix="/v1/sessions")

@@ -7,14 +7,21 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from minara_gateway.talking import StopAskedError
+
 
 class TerminalLines:
     """Implements LineSource for a person at a terminal."""
 
     is_terminal = True
+    reads_beside = True
 
     def __init__(self) -> None:
         self._session: PromptSession[str] = PromptSession(history=InMemoryHistory())
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._session.default_buffer.text)
 
     async def read(self, prompt: str) -> str | None:
         try:
@@ -23,7 +30,7 @@ class TerminalLines:
         except EOFError:
             return None
         except KeyboardInterrupt:
-            return ""
+            raise StopAskedError from None
 
 
 def readable(text: str) -> str:
@@ -35,6 +42,8 @@ class PipedLines:
     """Implements LineSource for text that is piped in."""
 
     is_terminal = False
+    reads_beside = False
+    has_begun = False
 
     def __init__(self, source: TextIO) -> None:
         self._source = source

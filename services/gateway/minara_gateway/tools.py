@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Request
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara_core.taxonomy import Scope
 from minara_gateway.auth import requires
-from minara_gateway.chat import as_json
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
+from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
 
 router = APIRouter(prefix="/v1")

@@ -3,30 +3,27 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minara.agent.v1 import event_pb2 as event_pb
-from minara.agent.v1 import pending_action_pb2 as action_pb
-from minara.agent.v1 import tool_call_pb2 as call_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.type.v1 import turn_context_pb2 as context_pb
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import PendingAction
 from minara_core.clock import pause
-from minara_core.errors import MinaraError, NotFound, Unavailable
+from minara_core.errors import MinaraError, Unavailable
+from minara_core.goals import GOAL_TURN_TEXT
 from minara_core.ids import turn_id_for
 from minara_core.input_scan import scan
 from minara_core.lexicon import typed_decision
 from minara_core.script import locale_of
 from minara_core.taxonomy import Origin
-from minara_core.tooling import ok
 from minara_gateway.confirmation import Confirmations
-from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
-from minara_gateway.rendering import render_end, render_missing, render_undecided
-from minara_gateway.showing import preview_of, receipt_of
+from minara_gateway.peers import GOAL_TOOL_SETS, READ_SECONDS, GrantDesk, Peers
+from minara_gateway.rendering import render_undecided
+from minara_gateway.showing import Showing
 from minara_gateway.store import Caller, GatewayStore
-from minara_runtime.convert_actions import action_to_pb
 from minara_runtime.logging import get_logger
 
 TAKE_OVER_SECONDS = 45.0
@@ -49,17 +46,30 @@ class Ask:
     shown_action_id: str = ""
     file_keys: tuple[str, ...] = ()
     double_texting: agent_pb.DoubleTexting.ValueType = agent_pb.DOUBLE_TEXTING_UNSPECIFIED
-    on_disconnect: agent_pb.OnDisconnect.ValueType = agent_pb.ON_DISCONNECT_UNSPECIFIED
+    ends_when_left: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class RunningTurn:
-    """A turn under way. `events` ends with its terminal event, or raises."""
+    """A turn under way, as one client watches it. `events` ends with its terminal event, or raises.
+
+    `turn_id` is what the client asked for until the turn says its own name: a message may have gone
+    into a turn that ran already. `is_named` tells whether it is known to be the turn's.
+    `ends_when_left` is the client's wish that the turn end when it stops watching.
+    """
 
     turn_id: str
     session_id: str
-    notices: tuple[str, ...]
-    events: AsyncIterator[event_pb.TurnEvent]
+    is_named: bool = True
+    ends_when_left: bool = False
+    is_over: bool = False
+    events: AsyncIterator[event_pb.TurnEvent] = field(init=False)
+
+    def name(self, started: event_pb.TurnStarted) -> None:
+        """Take the turn's own word for what the client did not name."""
+        if not self.is_named and started.turn_id:
+            self.turn_id, self.is_named = started.turn_id, True
+        self.session_id = self.session_id or started.session_id
 
 
 class Turns:
@@ -77,6 +87,7 @@ class Turns:
         self._store = store
         self._known_sessions: set[tuple[str, str]] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._watched: set[RunningTurn] = set()
         self._log = get_logger("gateway/turns")
 
     async def start(self, caller: Caller, ask: Ask) -> RunningTurn:
@@ -130,14 +141,44 @@ class Turns:
             context=context,
             user_message=agent_pb.UserMessage(text=scanned.text, file_keys=ask.file_keys),
             double_texting=ask.double_texting,
-            on_disconnect=ask.on_disconnect,
         )
-        return RunningTurn(
+        turn = RunningTurn(
             turn_id=ask.turn_id,
             session_id=session_id,
-            notices=notices,
-            events=self._run(caller, request, language, notices),
+            is_named=ask.double_texting != agent_pb.DOUBLE_TEXTING_INTERJECT,
+            ends_when_left=ask.ends_when_left,
         )
+        turn.events = self._run(caller, turn, request, language, notices)
+        return turn
+
+    async def work_on_goal(self, caller: Caller, ask: Ask) -> RunningTurn:
+        """Start a turn that works on the standing goal of `ask.session_id`. Nobody's words start
+        it, so it decides nothing and moves no money.
+
+        The orchestrator's refusals come with the first event. Raises Conflict as `start`.
+        """
+        if ask.idempotency_key:
+            await self._store.claim_key(caller.user_id, ask.idempotency_key, ask.body_hash)
+        language = locale_of(ask.message)
+        context = self._grants.turn(
+            caller,
+            turn_id=ask.turn_id,
+            session_id=ask.session_id,
+            origin=Origin.GOAL,
+            locale=language,
+            message=GOAL_TURN_TEXT,
+            tool_sets=GOAL_TOOL_SETS,
+        )
+        request = agent_pb.RunTurnRequest(
+            context=context,
+            trigger=agent_pb.Trigger(text=GOAL_TURN_TEXT),
+            double_texting=ask.double_texting,
+        )
+        turn = RunningTurn(
+            turn_id=ask.turn_id, session_id=ask.session_id, ends_when_left=ask.ends_when_left
+        )
+        turn.events = self._run(caller, turn, request, language)
+        return turn
 
     async def _undecided(
         self, caller: Caller, text: str, shown_action_id: str, language: str
@@ -173,27 +214,24 @@ class Turns:
             context=context,
             decided_action=agent_pb.DecidedAction(pending_action_id=action.pending_action_id),
         )
-        return RunningTurn(
-            turn_id=turn_id,
-            session_id=action.session_id,
-            notices=(),
-            events=self._run(caller, request, language),
-        )
+        turn = RunningTurn(turn_id=turn_id, session_id=action.session_id)
+        turn.events = self._run(caller, turn, request, language)
+        return turn
 
     def attach(
         self, caller: Caller, *, turn_id: str, session_id: str, after: int, language: str
     ) -> RunningTurn:
         """Watch a turn that exists: events after `after`, or the session's live turn."""
-        request = agent_pb.RunTurnRequest(
-            context=self._grants.watch(caller, turn_id=turn_id, session_id=session_id),
-            attach=agent_pb.Attach(),
-            after_sequence=after,
-        )
-        return RunningTurn(
-            turn_id=turn_id,
-            session_id=session_id,
-            notices=(),
-            events=self._run(caller, request, language),
+        turn = RunningTurn(turn_id=turn_id, session_id=session_id, is_named=bool(turn_id))
+        request = self._attachment(caller, turn, after)
+        turn.events = self._run(caller, turn, request, language)
+        return turn
+
+    def is_watched_besides(self, turn: RunningTurn) -> bool:
+        """Whether somebody else watches the same turn through this gateway."""
+        return any(
+            other is not turn and other.turn_id == turn.turn_id and other.is_named
+            for other in self._watched
         )
 
     async def render_prompt(self, caller: Caller, ask: Ask) -> agent_pb.RenderPromptResponse:
@@ -242,41 +280,45 @@ class Turns:
     async def _run(
         self,
         caller: Caller,
+        turn: RunningTurn,
         request: agent_pb.RunTurnRequest,
         language: str,
         notices: tuple[str, ...] = (),
     ) -> AsyncIterator[event_pb.TurnEvent]:
-        previews: list[PendingAction] = []
-        async with aclosing(self._responses(request)) as responses:
-            async for response in responses:
-                for event in response.events:
-                    await self._show(caller, event, language, previews)
-                    if event.WhichOneof("event") == "turn_started":
-                        event.turn_started.notices.extend(notices)
-                    is_over = event.WhichOneof("event") in _TERMINAL
-                    if is_over:  # before the last event: nobody may come back for more
-                        self._close(request.context, event)
-                    yield event
-                    if is_over:
-                        return
+        showing = Showing(self._confirmations, self._store, caller, language=language)
+        context = request.context
+        self._watched.add(turn)
+        try:
+            async with aclosing(self._responses(caller, turn, request)) as responses:
+                async for response in responses:
+                    for event in response.events:
+                        await showing.show(event)
+                        if event.WhichOneof("event") == "turn_started":
+                            turn.name(event.turn_started)
+                            event.turn_started.notices.extend(notices)
+                        turn.is_over = event.WhichOneof("event") in _TERMINAL
+                        if turn.is_over:  # before the last event: nobody may come back for more
+                            self._close(context, turn, event)
+                        yield event
+                        if turn.is_over:
+                            return
+        finally:
+            self._watched.discard(turn)
 
     async def _responses(
-        self, request: agent_pb.RunTurnRequest
+        self, caller: Caller, turn: RunningTurn, request: agent_pb.RunTurnRequest
     ) -> AsyncGenerator[agent_pb.RunTurnResponse]:
-        """What the orchestrator streams of a turn, also when the replica that does goes away.
-
-        The same request, told what is known already, re-attaches on another replica: a turn is
-        never started twice.
-        """
+        """What the orchestrator streams of a turn, also when the replica that does goes away: what
+        is known already is not asked for again."""
         loop = asyncio.get_running_loop()
-        patience = 0.0
+        after, patience = request.after_sequence, 0.0
         while True:
             call = self._peers.agent.RunTurn(request)
             try:
                 async for response in call:
                     yield response
                     if response.events:
-                        request.after_sequence = response.events[-1].sequence
+                        after = response.events[-1].sequence
                         patience = loop.time() + TAKE_OVER_SECONDS
                 return
             except Unavailable:
@@ -285,79 +327,25 @@ class Turns:
             finally:
                 call.cancel()
             await pause(RE_ATTACH_PAUSE_SECONDS)
+            if turn.is_named:
+                request = self._attachment(caller, turn, after)
+            else:  # a repeated message goes into the same turn again
+                request.after_sequence = after
 
-    async def _show(
-        self,
-        caller: Caller,
-        event: event_pb.TurnEvent,
-        language: str,
-        previews: list[PendingAction],
-    ) -> None:
-        """Replace whatever the orchestrator says about an action by what tools has stored.
-
-        `previews` are those that stand last so far; what speaks after them takes their word back.
-        """
-        name = event.WhichOneof("event")
-        if name not in _SAYS_NOTHING:
-            while previews:
-                await self._store.take_back_last_word(previews.pop())
-        match name:
-            case "approval_requested":
-                action = await self._show_preview(caller, event.approval_requested, language)
-                if action is not None:
-                    previews.append(action)
-            case "action_decided":
-                await self._show_receipt(caller, event.action_decided, language)
-            case "turn_completed" if event.turn_completed.limit:
-                completed = event.turn_completed
-                completed.rendered_end = render_end(completed.limit, language=language)
-            case "tool_call_finished":
-                _hide_preview(event.tool_call_finished.result)
-            case _:
-                pass
-
-    async def _show_preview(
-        self, caller: Caller, event: event_pb.ApprovalRequested, language: str
-    ) -> PendingAction | None:
-        action = await self._stored(caller, event.action)
-        event.Clear()
-        if action is None:
-            event.rendered_preview = render_missing(language)
-            return None
-        event.rendered_preview = await preview_of(
-            self._confirmations, self._store, action, language=language, is_last_word=True
-        )
-        event.action.CopyFrom(action_to_pb(action))
-        return action
-
-    async def _show_receipt(
-        self, caller: Caller, event: event_pb.ActionDecided, language: str
-    ) -> None:
-        action = await self._stored(caller, event.action)
-        decision = event.decision
-        event.Clear()
-        if action is None:
-            event.rendered_receipt = render_missing(language)
-            return
-        event.action.CopyFrom(action_to_pb(action))
-        event.decision = decision
-        event.rendered_receipt = await receipt_of(
-            self._confirmations, self._store, caller, action, language=language
+    def _attachment(self, caller: Caller, turn: RunningTurn, after: int) -> agent_pb.RunTurnRequest:
+        return agent_pb.RunTurnRequest(
+            context=self._grants.watch(caller, turn_id=turn.turn_id, session_id=turn.session_id),
+            attach=agent_pb.Attach(),
+            after_sequence=after,
         )
 
-    async def _stored(
-        self, caller: Caller, claimed: action_pb.PendingAction
-    ) -> PendingAction | None:
-        try:
-            return await self._confirmations.find(caller, claimed.pending_action_id)
-        except NotFound:
-            self._log.error("action_not_stored", pending_action_id=claimed.pending_action_id)
-            return None
-
-    def _close(self, context: context_pb.TurnContext, terminal: event_pb.TurnEvent) -> None:
+    def _close(
+        self, context: context_pb.TurnContext, turn: RunningTurn, terminal: event_pb.TurnEvent
+    ) -> None:
         """Tell tools that the turn is over. A lost note costs nothing: the next turn closes it."""
-        if not context.origin or not context.allowed_tool_sets:
-            return  # a watcher's context opens and closes nothing
+        is_own = turn.is_named and context.turn_id == turn.turn_id
+        if not is_own or not context.origin or not context.allowed_tool_sets:
+            return  # the context of a watcher, or of a mere message, opens and closes nothing
 
         async def close() -> None:
             try:
@@ -376,18 +364,4 @@ class Turns:
         task.add_done_callback(self._closing.discard)
 
 
-_SAYS_NOTHING = frozenset(
-    {"approval_requested", "usage_reported", "turn_completed", "turn_failed", "turn_cancelled"}
-)
-"""What may follow a preview without speaking to the person."""
 _TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
-
-
-def _hide_preview(result: call_pb.ToolResult) -> None:
-    """A call that parked an action tells its id alone; the preview comes from tools itself."""
-    if result.WhichOneof("outcome") != "pending_action":
-        return
-    action_id = result.pending_action.pending_action_id
-    result.pending_action.Clear()
-    result.pending_action.pending_action_id = action_id
-    result.envelope = ok({"state": "pending_confirmation", "pending_action_id": action_id})

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
 
 import grpc.aio
 
 from minara.orchestrator.v1 import agent_service_pb2_grpc as agent_grpc
+from minara.orchestrator.v1 import goal_service_pb2_grpc as goal_grpc
 from minara.orchestrator.v1 import model_service_pb2_grpc as model_grpc
 from minara.skills.v1 import skill_service_pb2 as skills_pb
 from minara.tools.v1 import tool_service_pb2 as tools_pb
@@ -21,24 +24,32 @@ from minara_llm.prices import facts_of
 from minara_llm.selection import ModelRole, ModelSelection
 from minara_orchestrator.adapters.bug_reports import BugReports
 from minara_orchestrator.adapters.grpc_server import AgentServicer, encode_event
+from minara_orchestrator.adapters.grpc_server_goals import GoalServicer
 from minara_orchestrator.adapters.grpc_server_models import ModelServicer
 from minara_orchestrator.adapters.observed_turns import ObservedLoop
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.skills_client import SkillsClient
+from minara_orchestrator.adapters.sql_goals import SqlGoals
 from minara_orchestrator.adapters.sql_model_preferences import SqlModelPreferences
+from minara_orchestrator.adapters.sql_turn_events import SqlTurnEvents
 from minara_orchestrator.adapters.sql_turns import VERSIONS, SqlTurns
 from minara_orchestrator.adapters.tools_client import LIST_TOOLS_METHOD, ToolsClient
 from minara_orchestrator.adapters.traced_model import TracedModel
 from minara_orchestrator.adapters.workspace_client import WorkspaceClient
 from minara_orchestrator.app.ask_model import ModelAsker
 from minara_orchestrator.app.choose_model import ModelChooser
+from minara_orchestrator.app.expire_events import EventExpiry
 from minara_orchestrator.app.fit_prompt import PromptFitter
+from minara_orchestrator.app.judge_goal import GoalJudge
+from minara_orchestrator.app.keep_goals import GoalKeeper
 from minara_orchestrator.app.local_tools import LocalTools
 from minara_orchestrator.app.open_turn import TurnOpening
 from minara_orchestrator.app.render_prompt import PromptRenderer
+from minara_orchestrator.app.run_live import LiveRunner
 from minara_orchestrator.app.run_step import StepRunner
 from minara_orchestrator.app.run_tools import ToolRunner
 from minara_orchestrator.app.run_turn import TurnRunner
+from minara_orchestrator.app.subagent import SubAgentRunner
 from minara_orchestrator.app.turn_hub import TurnHub
 from minara_orchestrator.domain.estimate import TokenEstimator
 from minara_orchestrator.settings import OrchestratorSettings
@@ -114,56 +125,84 @@ def build(
     bugs = BugReports(ids)
     selection = _selection(settings, model, lambda each: TracedModel(each, telemetry))
     speakers = _speakers(selection, database, clock, bugs)
-    opening = TurnOpening(workspace, skills, tools, speakers.chooser)
+    goals = _standing_goals(database, speakers.chooser, bugs)
+    opening = TurnOpening(workspace, skills, tools, speakers.chooser, goals.stored)
     owner = ids.new()
-    store = SqlTurns(database, owner=owner)
-    writers = LeasedWriters(database, owner=owner)
-    lease = ProcessLease(database, owner=owner)
+    store = _Store.of(database, owner=owner, clock=clock)
+    tool_runner = ToolRunner(
+        tools, LocalTools(skills, SubAgentRunner(speakers.asker, tools, skills, clock))
+    )
     runner = TurnRunner(
         opening=opening,
-        steps=StepRunner(speakers.asker, ToolRunner(tools, LocalTools(skills), clock)),
+        steps=StepRunner(speakers.asker, tool_runner),
         workspace=workspace,
+        tools=tools,
+        judge=goals.judge,
         limits=settings.limits,
         clock=clock,
+        owner=owner,
         report_bug=bugs.of_turn,
         failpoint=failpoint,
     )
     loop = ObservedLoop(runner, telemetry)
     hub = TurnHub(
-        store=store,
-        writers=writers,
-        runner=loop,
-        workspace=workspace,
+        store=store.turns,
+        events=store.events,
+        runner=LiveRunner(store=store.turns, writers=store.writers, loop=loop, workspace=workspace),
         encode=encode_event,
         clock=clock,
         report_bug=bugs.of_task,
+        take_over=settings.take_over,
     )
+    agent = AgentServicer(hub, goals.keeper, PromptRenderer(opening), clock, telemetry.metrics)
     servicers = (
-        _agent_servicer(AgentServicer(hub, PromptRenderer(opening), clock, telemetry.metrics)),
+        _agent_servicer(agent),
         _model_servicer(ModelServicer(speakers.chooser)),
+        _goal_servicer(GoalServicer(goals.keeper)),
     )
-    queue = loop.queue(lambda: hub.live_count)
-    return _service(servicers, hub, store, selection, lease, database, queue)
+    gauges = (database.gauge("orchestrator"), loop.queue(lambda: hub.live_count))
+    retention = timedelta(days=settings.event_retention_days)
+    expiry = EventExpiry(store.events, clock, retention=retention)
+    return _service(servicers, hub, store, expiry, selection, database, gauges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Store:
+    """Turns as they are stored, and the leases of this process."""
+
+    turns: SqlTurns
+    events: SqlTurnEvents
+    writers: LeasedWriters
+    lease: ProcessLease
+
+    @classmethod
+    def of(cls, database: Database, *, owner: str, clock: Clock) -> Self:
+        return cls(
+            turns=SqlTurns(database, owner=owner),
+            events=SqlTurnEvents(database, owner=owner, clock=clock),
+            writers=LeasedWriters(database, owner=owner),
+            lease=ProcessLease(database, owner=owner),
+        )
 
 
 def _service(
     servicers: tuple[Servicer, ...],
     hub: TurnHub,
-    store: SqlTurns,
+    store: _Store,
+    expiry: EventExpiry,
     selection: ModelSelection,
-    lease: ProcessLease,
     database: Database,
-    queue: Gauge,
+    gauges: tuple[Gauge, ...],
 ) -> Service:
     async def start() -> None:
         await database.migrate(VERSIONS, owner="orchestrator")
-        await lease.begin()
+        await store.lease.begin()
 
     async def aclose() -> None:
         await hub.aclose()
-        await store.aclose()
+        await store.events.aclose()
         await selection.aclose()
-        await lease.end()
+        await store.lease.end()
         await database.aclose()
 
     return Service(
@@ -173,11 +212,14 @@ def _service(
         aclose=aclose,
         is_ready=database.answers,
         drain=hub.drain,
-        gauges=(database.gauge("orchestrator"), queue),
+        gauges=gauges,
         jobs=(
-            Job(name="stay-alive", run=lease.stay_alive),
+            Job(name="stay-alive", run=store.lease.stay_alive),
             Job(name="recover-turns", run=hub.recover_forever),
-            Job(name="hear-of-events", run=store.listen_forever),
+            Job(name="steer-turns", run=hub.steer_forever),
+            Job(name="hear-of-events", run=store.events.listen_forever),
+            Job(name="hear-of-requests", run=store.turns.listen_forever),
+            Job(name="expire-events", run=expiry.expire_forever),
         ),
     )
 
@@ -198,6 +240,23 @@ def _speakers(
     return _Speakers(chooser=chooser, asker=ModelAsker(fitter, breakers, clock))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StandingGoals:
+    stored: SqlGoals
+    keeper: GoalKeeper
+    judge: GoalJudge
+
+
+def _standing_goals(database: Database, chooser: ModelChooser, bugs: BugReports) -> _StandingGoals:
+    stored = SqlGoals(database)
+    has_model = bool(chooser.selection.candidates(ModelRole.BATCH))
+    return _StandingGoals(
+        stored=stored,
+        keeper=GoalKeeper(stored),
+        judge=GoalJudge(stored, chooser.batch, bugs.of_task, has_model=has_model),
+    )
+
+
 def _agent_servicer(servicer: AgentServicer) -> Servicer:
     return Servicer(
         full_name="minara.orchestrator.v1.AgentService",
@@ -209,6 +268,13 @@ def _model_servicer(servicer: ModelServicer) -> Servicer:
     return Servicer(
         full_name="minara.orchestrator.v1.ModelService",
         register=lambda server: model_grpc.add_ModelServiceServicer_to_server(servicer, server),
+    )
+
+
+def _goal_servicer(servicer: GoalServicer) -> Servicer:
+    return Servicer(
+        full_name="minara.orchestrator.v1.GoalService",
+        register=lambda server: goal_grpc.add_GoalServiceServicer_to_server(servicer, server),
     )
 
 

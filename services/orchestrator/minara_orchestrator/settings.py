@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from minara_llm.providers import ProviderSettings
 from minara_llm.selection import RoleSettings
-from minara_orchestrator.domain.turn import Limits
+from minara_orchestrator.domain.turn import Limits, TakeOver
 from minara_runtime.settings import Settings
 
 
@@ -35,6 +35,8 @@ class OrchestratorSettings(Settings):
     max_session_day_usd: Decimal = Field(default=Decimal(20), gt=0)
     max_turn_input_tokens: int = Field(default=600_000, ge=1_000)
     max_turn_output_tokens: int = Field(default=32_000, ge=100)
+    take_over: TakeOver = TakeOver.RESUME
+    event_retention_days: int = Field(default=7, ge=1, le=3_650)
     anthropic_api_key: str | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
     openrouter_api_key: str | None = Field(default=None, validation_alias="OPENROUTER_API_KEY")
     openai_api_key: str | None = Field(default=None, validation_alias="OPENAI_API_KEY")

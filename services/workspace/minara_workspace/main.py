@@ -15,6 +15,7 @@ from minara_workspace.adapters.commit_tokens import SealedTokens
 from minara_workspace.adapters.documents_dir import DocumentFolders
 from minara_workspace.adapters.grpc_server import ContextServicer, SessionServicer
 from minara_workspace.adapters.sql_sessions import VERSIONS, SqlSessions
+from minara_workspace.adapters.turn_log import log_turn
 from minara_workspace.app.commit_turn import TurnCommit
 from minara_workspace.app.heartbeats import Heartbeats
 from minara_workspace.app.keep_sessions import SessionKeeper
@@ -51,6 +52,7 @@ def build(
             tokens=tokens,
             heartbeats=heartbeats,
             clock=clock,
+            observe=log_turn,
             failpoint=failpoint,
         ),
     )

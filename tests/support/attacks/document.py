@@ -14,6 +14,7 @@ from support.attacks import (
     names,
     recipients,
     standing,
+    steering,
     words,
 )
 from support.attacks.table import AttackClass
@@ -22,6 +23,7 @@ from support.source import ROOT
 ON_TOOLS = (
     *grants.CLASSES,
     *words.CLASSES,
+    *steering.CLASSES,
     *arguments.CLASSES,
     *names.CLASSES,
     *recipients.CLASSES,

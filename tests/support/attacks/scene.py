@@ -161,7 +161,7 @@ class Scene:
     ) -> PendingAction:
         """A purchase that the person asked for and that waits for them."""
         await self.opens(f"buy ${amount} of ETH", turn_id, session_id=session_id)
-        call = a_call("buy_token", f"{turn_id}.0", json.dumps(a_buy(amount)))
+        call = a_call("buy_token", "9.0", json.dumps(a_buy(amount)))
         (outcome,) = await self.step(call, turn_id=turn_id)
         assert isinstance(outcome, ToolPending), outcome
         return outcome.action

@@ -15,15 +15,28 @@ from minara_llm.offline.model import OfflineModel
 from minara_llm.scripted import Script, ScriptedModel
 from minara_orchestrator.app.ask_model import ModelAsker
 from minara_orchestrator.app.fit_prompt import PromptFitter
+from minara_orchestrator.app.judge_goal import GoalJudge
 from minara_orchestrator.app.local_tools import LocalTools
 from minara_orchestrator.app.open_turn import TurnOpening
+from minara_orchestrator.app.run_live import LiveRunner
 from minara_orchestrator.app.run_step import StepRunner
 from minara_orchestrator.app.run_tools import ToolRunner
 from minara_orchestrator.app.run_turn import TurnRunner
+from minara_orchestrator.app.stop_signal import StopSignal
+from minara_orchestrator.app.subagent import SubAgentRunner
 from minara_orchestrator.app.turn_hub import TurnHub
+from minara_orchestrator.domain.checkpoint import Checkpoint, Interjection, Past
 from minara_orchestrator.domain.estimate import TokenEstimator
 from minara_orchestrator.domain.model_policy import Candidate
-from minara_orchestrator.domain.turn import DecidedInput, Limits, Turn, TurnInput, UserInput
+from minara_orchestrator.domain.turn import (
+    DecidedInput,
+    Limits,
+    TakeOver,
+    Turn,
+    TurnInput,
+    UserInput,
+)
+from support.orchestrator.goals import FakeGoals
 from support.orchestrator.peers import FakeSkills, FakeTools, FakeWorkspace
 from support.orchestrator.storage import FakeTurnStore, FakeWriters
 
@@ -62,6 +75,41 @@ def encode(event: TurnEvent) -> bytes:
 
 
 @dataclass
+class FakeLink:
+    """Implements TurnLink without storage: all is durable at once."""
+
+    past: Past = field(default_factory=Past)
+    stop: StopSignal = field(default_factory=StopSignal)
+    events: list[Payload] = field(default_factory=list[Payload])
+    checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    said: list[Interjection] = field(default_factory=list[Interjection])
+
+    @property
+    def has_interjections(self) -> bool:
+        return bool(self.said)
+
+    def emit(self, payload: Payload) -> None:
+        if not self.past.told.knows(payload):
+            self.events.append(payload)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        self.checkpoints.append(checkpoint)
+
+    async def stored(self) -> None:
+        pass
+
+    async def step_stored(self, step: int) -> None:
+        pass
+
+    def take_interjections(self) -> Sequence[Interjection]:
+        taken, self.said = self.said, []
+        return taken
+
+    async def close(self) -> Sequence[str]:
+        return [each.text for each in self.take_interjections()]
+
+
+@dataclass
 class House:
     """One orchestrator. `play` runs a turn directly; `hub` runs it with storage."""
 
@@ -71,12 +119,15 @@ class House:
     skills: FakeSkills = field(default_factory=FakeSkills)
     tools: FakeTools = field(default_factory=FakeTools)
     store: FakeTurnStore = field(default_factory=FakeTurnStore)
+    goals: FakeGoals = field(default_factory=FakeGoals)
     bugs: list[BaseException] = field(default_factory=list[BaseException])
     speakers: Sequence[ChatModel] = ()
     others: Sequence[ChatModel] = ()
     is_degradable: bool = False
     context_window: int = 200_000
     clock: Clock = field(default_factory=SystemClock)
+    judge: ChatModel | None = None
+    take_over: TakeOver = TakeOver.RESUME
 
     def __post_init__(self) -> None:
         self.model = ScriptedModel(self.scripts, context_window=self.context_window)
@@ -85,23 +136,32 @@ class House:
         self.waits: list[float] = []
         fitter = PromptFitter(lambda: None, TokenEstimator())
         asker = ModelAsker(fitter, self.breakers, clock, wait=self._wait)
+        local = LocalTools(self.skills, SubAgentRunner(asker, self.tools, self.skills, clock))
         self.runner = TurnRunner(
-            opening=TurnOpening(self.workspace, self.skills, self.tools, self),
-            steps=StepRunner(asker, ToolRunner(self.tools, LocalTools(self.skills), clock)),
+            opening=TurnOpening(self.workspace, self.skills, self.tools, self, self.goals),
+            steps=StepRunner(asker, ToolRunner(self.tools, local)),
             workspace=self.workspace,
+            tools=self.tools,
+            judge=GoalJudge(self.goals, lambda: self.judge, self.bugs.append),
             limits=self.limits,
             clock=clock,
+            owner="me",
             report_bug=self._report,
         )
         self.writers = FakeWriters()
         self.hub = TurnHub(
             store=self.store,
-            writers=self.writers,
-            runner=self.runner,
-            workspace=self.workspace,
+            events=self.store,
+            runner=LiveRunner(
+                store=self.store,
+                writers=self.writers,
+                loop=self.runner,
+                workspace=self.workspace,
+            ),
             encode=encode,
             clock=clock,
             report_bug=self.bugs.append,
+            take_over=self.take_over,
         )
 
     async def candidates(self, user_id: UserId) -> tuple[Candidate, ...]:
@@ -119,15 +179,15 @@ class House:
         self.bugs.append(error)
         return "ref-1"
 
-    async def play(self, turn: Turn) -> list[Payload]:
-        """Run a turn to its end; its events in order."""
-        events: list[Payload] = []
-        await self.runner.run(turn, events.append)
-        return events
+    async def play(self, turn: Turn, link: "FakeLink | None" = None) -> list[Payload]:
+        """Run a turn to its end, without storage; its events in order."""
+        link = link or FakeLink()
+        await self.runner.run(turn, link)
+        return link.events
 
     async def stream(self, turn: Turn, after: int = 0) -> list[str]:
         """Run a turn through the hub and watch it to the end."""
-        await self.hub.start(turn, rejects_double_texting=False)
+        await self.hub.start(turn)
         return await self.watch(turn, after)
 
     async def watch(self, turn: Turn, after: int = 0) -> list[str]:

@@ -164,6 +164,7 @@ class FakeTools:
     batches: list[ToolBatch] = field(default_factory=list[ToolBatch])
     open_error: MinaraError | None = None
     execute_error: MinaraError | None = None
+    interjected: list[tuple[str, TurnId]] = field(default_factory=list[tuple[str, TurnId]])
 
     async def catalog(self) -> Catalog:
         return Catalog(definitions=self.definitions, etag="tools-1")
@@ -189,6 +190,11 @@ class FakeTools:
             unavailable_tools=(),
             ceiling=PermissionTier.ALWAYS_CONFIRM,
         )
+
+    async def interject(self, context: TurnContext, message: str, into: TurnId) -> None:
+        if self.open_error is not None:
+            raise self.open_error
+        self.interjected.append((message, into))
 
     async def execute(
         self, context: TurnContext, batch: ToolBatch

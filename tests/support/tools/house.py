@@ -142,6 +142,34 @@ class ToolsHouse:
             )
         )
 
+    async def interject(
+        self,
+        message: str,
+        turn_id: str = "said-1",
+        *,
+        into: str = "turn-1",
+        session_id: str = "session-1",
+        user_id: str = "local",
+        origin: Origin = Origin.HTTP,
+        epoch: int = 1,
+        validate_only: bool = False,
+        decides: str = "",
+    ) -> tools_pb.OpenTurnResponse:
+        """Put a person's words, signed like a turn of their own, into a running turn."""
+        context = self.context(
+            turn_id, message, session_id=session_id, user_id=user_id, origin=origin, epoch=epoch
+        )
+        self.opened[turn_id] = context
+        return await self.tools.OpenTurn(
+            tools_pb.OpenTurnRequest(
+                context=context,
+                message=message,
+                decided_action_id=decides,
+                validate_only=validate_only,
+                into_turn_id=into,
+            )
+        )
+
     async def close(self, turn_id: str = "turn-1", *, is_completed: bool = True) -> None:
         await self.tools.CloseTurn(
             tools_pb.CloseTurnRequest(context=self.opened[turn_id], is_completed=is_completed)

@@ -12,6 +12,7 @@ from minara_core.events import (
     TurnEvent,
 )
 from minara_orchestrator.app.live_turn import LiveTurn
+from minara_orchestrator.domain.checkpoint import Past
 from support.orchestrator.house import a_turn, encode
 from support.orchestrator.storage import FakeTurnStore
 
@@ -28,7 +29,7 @@ async def told(*payloads: Payload) -> list[TurnEvent]:
 
     store, turn = FakeTurnStore(), a_turn()
     await store.admit(turn)
-    live = LiveTurn(turn, store=store, encode=keep, clock=SystemClock())
+    live = LiveTurn(turn, events=store, encode=keep, clock=SystemClock(), past=Past())
     for payload in payloads:
         live.emit(payload)
     await live.pump()

@@ -14,6 +14,7 @@ from minara_llm.model import (
     StopReason,
 )
 from minara_orchestrator.app.reply import Reply, hear
+from minara_orchestrator.app.stop_signal import StopSignal
 
 
 async def saying(
@@ -40,6 +41,7 @@ async def heard(
         told.append,
         seconds=seconds,
         most_tokens=1_000,
+        stop=StopSignal(),
         silence_seconds=silence_seconds,
     )
     return reply, told

@@ -13,14 +13,16 @@ from minara_core.ids import TurnId
 from minara_core.reasons import ErrorReason
 from minara_core.turn_context import TurnContext
 from minara_llm.scripted import calls, says
-from minara_orchestrator.app.ports import (
-    Admission,
-    StoredEvent,
-    ToolBatch,
-    ToolFinished,
-    ToolProgress,
+from minara_orchestrator.app.ports import ToolBatch, ToolFinished, ToolProgress
+from minara_orchestrator.app.turn_hub import MOST_TAKE_OVERS
+from minara_orchestrator.app.turn_ports import Admission, Claimed, Entry, StoredEvent
+from minara_orchestrator.domain.checkpoint import Interjection, Past, Told
+from minara_orchestrator.domain.turn import (
+    DoubleTexting,
+    Turn,
+    TurnRecord,
+    TurnState,
 )
-from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 from support.eventually import eventually
 from support.orchestrator.house import House, a_turn
 from support.orchestrator.peers import FakeTools, answers
@@ -59,7 +61,7 @@ async def test_a_turn_goes_on_when_its_watcher_leaves() -> None:
     gate = asyncio.Event()
     house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate))
     turn = a_turn()
-    await house.hub.start(turn, rejects_double_texting=False)
+    await house.hub.start(turn)
     watcher = asyncio.create_task(house.watch(turn))
     await eventually(lambda: bool(house.tools.batches))
     watcher.cancel()
@@ -73,9 +75,9 @@ async def test_turns_of_one_session_run_one_after_another() -> None:
         [calls(("get_price", {})), says("first"), says("second")], tools=_WaitingTools(gate)
     )
     first, second = a_turn(turn_id="turn-1"), a_turn(turn_id="turn-2")
-    await house.hub.start(first, rejects_double_texting=False)
+    await house.hub.start(first)
     await eventually(lambda: bool(house.tools.batches))
-    await house.hub.start(second, rejects_double_texting=False)
+    await house.hub.start(second)
     gate.set()
     assert (await house.watch(second))[0].startswith("TurnQueued")
     assert list(house.workspace.records) == ["turn-1", "turn-2"]
@@ -84,9 +86,9 @@ async def test_turns_of_one_session_run_one_after_another() -> None:
 async def test_a_caller_that_rejects_double_texting_is_refused() -> None:
     gate = asyncio.Event()
     house = House([calls(("get_price", {})), says("first")], tools=_WaitingTools(gate))
-    await house.hub.start(a_turn(turn_id="turn-1"), rejects_double_texting=False)
+    await house.hub.start(a_turn(turn_id="turn-1"))
     with pytest.raises(Conflict) as refusal:
-        await house.hub.start(a_turn(turn_id="turn-2"), rejects_double_texting=True)
+        await house.hub.start(a_turn(turn_id="turn-2"), DoubleTexting.REJECT)
     assert refusal.value.reason is ErrorReason.TURN_RUNNING
     gate.set()
     assert (await house.watch(a_turn(turn_id="turn-1")))[-1].startswith("TurnCompleted")
@@ -99,11 +101,11 @@ async def test_a_foreign_turn_is_not_found() -> None:
     with pytest.raises(NotFound):
         await house.watch(a_turn(user_id="somebody"))
     with pytest.raises(NotFound):
-        await house.hub.start(a_turn(user_id="somebody"), rejects_double_texting=False)
+        await house.hub.start(a_turn(user_id="somebody"))
 
 
-async def test_after_a_crash_before_the_commit_the_turn_ends_as_failed() -> None:
-    house = House([])
+async def test_after_a_crash_the_turn_ends_as_failed_where_the_operator_wants_it_so() -> None:
+    house = House([], take_over=TakeOver.FAIL)
     turn = a_turn("remember me")
     await house.store.admit(turn)
     await house.hub.recover()
@@ -115,11 +117,12 @@ async def test_after_a_crash_before_the_commit_the_turn_ends_as_failed() -> None
 
 
 async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_completed() -> None:
-    house = House([])
+    house = House([], take_over=TakeOver.FAIL)
     turn = a_turn()
     await house.store.admit(turn)
     await house.store.append(
-        TurnId("turn-1"), [StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")]
+        TurnId("turn-1"),
+        Entry(events=[StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")]),
     )
     house.workspace.records[TurnId("turn-1")] = _completed(turn)
     await house.hub.recover()
@@ -127,13 +130,40 @@ async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_compl
     assert house.model.requests == []
 
 
+async def test_after_a_crash_the_turn_goes_on_and_its_watchers_see_one_stream() -> None:
+    house = House([says("hello")])
+    turn = a_turn()
+    await house.store.admit(turn)
+    started = StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")
+    await house.store.append(TurnId("turn-1"), Entry(events=[started]))
+    house.store.told[TurnId("turn-1")] = Told(has_started=True)
+    await house.hub.recover()
+    assert await house.watch(turn) == [
+        "TurnStarted:",
+        "TurnResumed:",
+        "StepStarted:",
+        "TextDelta:hello",
+        "UsageReported:",
+        "TurnCompleted:",
+    ]
+
+
+async def test_a_turn_that_no_process_survives_is_ended() -> None:
+    house = House([])
+    turn = a_turn()
+    await house.store.admit(turn)
+    house.store.take_overs[TurnId("turn-1")] = MOST_TAKE_OVERS
+    await house.hub.recover()
+    assert await house.watch(turn) == ["TurnFailed:"]
+
+
 class _SlowClaims(FakeTurnStore):
     """A turn begins here after the store was told which ones run, and before it looks."""
 
-    begin: Callable[[], Awaitable[None]] | None = None
+    begin: Callable[[], Awaitable[object]] | None = None
 
     @override
-    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
+    async def claim(self, running: Collection[TurnId]) -> list[Claimed]:
         if self.begin is not None:
             await self.begin()
         return await super().claim(running)
@@ -144,7 +174,7 @@ async def test_a_turn_that_begins_while_others_are_recovered_is_left_to_itself()
     store = _SlowClaims()
     house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate), store=store)
     turn = a_turn()
-    store.begin = lambda: house.hub.start(turn, rejects_double_texting=False)
+    store.begin = lambda: house.hub.start(turn)
     await house.hub.recover()
     gate.set()
     seen = await house.watch(turn)
@@ -161,8 +191,8 @@ class _SlowAdmission(FakeTurnStore):
         self.gate = asyncio.Event()
 
     @override
-    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
-        admission = await super().admit(turn, alone=alone)
+    async def admit(self, turn: Turn, policy: DoubleTexting = DoubleTexting.ENQUEUE) -> Admission:
+        admission = await super().admit(turn, policy)
         await self.gate.wait()
         return admission
 
@@ -171,7 +201,7 @@ async def test_a_turn_whose_caller_leaves_while_it_is_admitted_is_run() -> None:
     store = _SlowAdmission()
     house = House([says("hello")], store=store)
     turn = a_turn()
-    leaving = asyncio.create_task(house.hub.start(turn, rejects_double_texting=False))
+    leaving = asyncio.create_task(house.hub.start(turn))
     await eventually(lambda: bool(store.turns))
     leaving.cancel()
     await asyncio.wait([leaving])
@@ -193,7 +223,7 @@ async def test_many_replays_of_a_finished_turn_all_end() -> None:
 async def test_an_event_is_stored_before_it_is_delivered() -> None:
     house = House([says("one ", "two ")])
     turn = a_turn()
-    await house.hub.start(turn, rejects_double_texting=False)
+    await house.hub.start(turn)
     context = turn.context
     async for batch in house.hub.follow(context.turn_id, context.user_id, 0):
         stored = await house.store.events_after(context.turn_id, 0)
@@ -216,7 +246,7 @@ async def test_a_turn_that_nobody_watches_ends_while_its_process_drains() -> Non
     gate = asyncio.Event()
     house = House([calls(("get_price", {})), says("done")], tools=_WaitingTools(gate))
     turn = a_turn()
-    await house.hub.start(turn, rejects_double_texting=False)
+    await house.hub.start(turn)
     draining = asyncio.create_task(house.hub.drain(5))
     gate.set()
     await draining
@@ -233,11 +263,11 @@ class _FailingStore(FakeTurnStore):
         self._left = fails_at
 
     @override
-    async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
+    async def append(self, turn_id: TurnId, entry: Entry) -> Sequence[Interjection]:
         self._left -= 1
         if self._left == 0:
             raise Unavailable("locked", reason=ErrorReason.DATABASE_UNAVAILABLE)
-        await super().append(turn_id, events)
+        return await super().append(turn_id, entry)
 
 
 class _WaitingTools(FakeTools):
@@ -259,7 +289,7 @@ class _WaitingTools(FakeTools):
 
 def _completed(turn: Turn) -> TurnRecord:
     return replace(
-        TurnRecord.of_interrupted(turn),
+        TurnRecord.of_cut_off(turn, Past()),
         state=TurnState.COMPLETED,
         finish_reason=FinishReason.STOP,
         failure_reason="",

@@ -4,67 +4,30 @@ from dataclasses import replace
 
 import pytest
 
-from minara_core.ids import SessionId, ToolCallId, TurnId, UserId
 from minara_core.reasons import DenialReason
-from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier, TradingState
-from minara_core.tooling import ToolCall
+from minara_core.taxonomy import LifecycleStage, TradingState
 from minara_tools.domain.boundary import check_boundary
-from minara_tools.domain.gates import GATES
-from minara_tools.domain.hooks import GateInput, gate_input, pass_gates
-from minara_tools.domain.ledger import MAX_TOOL_CALLS, Selection, TurnLedger
+from minara_tools.domain.ledger import MAX_TOOL_CALLS, Selection
 from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.permission import Verdict
-from minara_tools.domain.registry import ToolEntry, ToolRegistry
+from minara_tools.domain.registry import ToolRegistry
 from support.tools.entries import a_move_tool, a_tool
+from support.tools.gates import BUY, LEDGER, SELECTION, a_gate_input, refusal, tools
 from support.tools.venue import FakeVenue
 
-LEDGER = TurnLedger(
-    turn_id=TurnId("turn-1"),
-    session_id=SessionId("session-1"),
-    user_id=UserId("local"),
-    origin=Origin.HTTP,
-    is_open=True,
-    tool_sets=frozenset({"read", "trade", "file"}),
-    grant_ceiling=PermissionTier.ALWAYS_CONFIRM,
-    trading_state=TradingState.ACTIVE,
-    message="buy $50 of ETH",
+FINAL_ORDER = (
+    DenialReason.TOOL_UNKNOWN,
+    DenialReason.ARGUMENTS_INVALID,
+    DenialReason.TOOL_UNAVAILABLE,
+    DenialReason.GRANT_INVALID,
+    DenialReason.SUBAGENT_FORBIDDEN,
+    DenialReason.TRADING_HALTED,
+    DenialReason.TOOL_SET_NOT_ALLOWED,
+    DenialReason.TOOL_NOT_CALLABLE,
+    DenialReason.TIER_EXCEEDS_CEILING,
+    DenialReason.INTENT_MISMATCH,
+    DenialReason.BUDGET_EXCEEDED,
 )
-SELECTION = Selection(
-    stage=LifecycleStage.DECIDE,
-    callable_tools=frozenset({"buy_token", "write_file"}),
-    risk_ceiling=PermissionTier.ALWAYS_CONFIRM,
-)
-BUY = '{"symbol":"ETH","amount":"50","amount_unit":"quote","intent":"buy $50 of ETH"}'
-
-
-def tools(*, needs: str | None = None) -> tuple[ToolEntry, ...]:
-    buy = a_move_tool(FakeVenue())
-    return (
-        a_tool("get_price"),
-        a_tool("read_file", tool_set="file"),
-        a_tool("write_file", tool_set="file", tier=PermissionTier.CONFIRM_ONCE),
-        replace(buy, check=lambda: needs),
-    )
-
-
-def refusal(given: GateInput) -> DenialReason | None:
-    try:
-        pass_gates(GATES, given)
-    except ToolCallBlockedError as blocked:
-        return blocked.reason
-    return None
-
-
-def a_gate_input(
-    name: str = "buy_token",
-    arguments: str = BUY,
-    *,
-    ledger: TurnLedger = LEDGER,
-    selection: Selection = SELECTION,
-    entries: tuple[ToolEntry, ...] | None = None,
-) -> GateInput:
-    call = ToolCall(tool_call_id=ToolCallId("1.0"), name=name, arguments_json=arguments)
-    return gate_input(call, ToolRegistry(entries or tools()), ledger, selection)
 
 
 def test_a_call_that_offends_nobody_passes() -> None:
@@ -73,7 +36,7 @@ def test_a_call_that_offends_nobody_passes() -> None:
 
 def test_gates_refuse_in_their_final_order() -> None:
     """Everything is wrong at first; one thing after the other is put right."""
-    name, arguments, entries = "buy_tokens", "{", tools(needs="a key")
+    name, arguments, entries, call_id = "buy_tokens", "{", tools(needs="a key"), "1.0/1.0"
     ledger = replace(
         LEDGER,
         is_open=False,
@@ -86,11 +49,15 @@ def test_gates_refuse_in_their_final_order() -> None:
     seen: list[DenialReason | None] = []
 
     def look() -> None:
-        seen.append(
-            refusal(
-                a_gate_input(name, arguments, ledger=ledger, selection=selection, entries=entries)
-            )
+        given = a_gate_input(
+            name,
+            arguments,
+            ledger=ledger,
+            selection=selection,
+            entries=entries,
+            call_id=call_id,
         )
+        seen.append(refusal(given))
 
     look()
     name = "buy_token"
@@ -100,6 +67,8 @@ def test_gates_refuse_in_their_final_order() -> None:
     entries = tools()
     look()
     ledger = replace(ledger, is_open=True)
+    look()
+    call_id = "1.0"
     look()
     ledger = replace(ledger, trading_state=TradingState.ACTIVE)
     look()
@@ -113,19 +82,7 @@ def test_gates_refuse_in_their_final_order() -> None:
     look()
     ledger = replace(ledger, calls_made=0)
     look()
-    assert seen == [
-        DenialReason.TOOL_UNKNOWN,
-        DenialReason.ARGUMENTS_INVALID,
-        DenialReason.TOOL_UNAVAILABLE,
-        DenialReason.GRANT_INVALID,
-        DenialReason.TRADING_HALTED,
-        DenialReason.TOOL_SET_NOT_ALLOWED,
-        DenialReason.TOOL_NOT_CALLABLE,
-        DenialReason.TIER_EXCEEDS_CEILING,
-        DenialReason.INTENT_MISMATCH,
-        DenialReason.BUDGET_EXCEEDED,
-        None,
-    ]
+    assert seen == [*FINAL_ORDER, None]
 
 
 def test_reads_are_always_callable_and_other_sets_only_when_selected() -> None:

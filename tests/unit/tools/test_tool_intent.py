@@ -21,9 +21,9 @@ def arguments(
     return f'{{"symbol":"{symbol}","amount":"{amount}","amount_unit":"{unit}","intent":"{intent}"}}'
 
 
-def mismatch(entry: ToolEntry, text: str, message: str) -> dict[str, str] | None:
+def mismatch(entry: ToolEntry, text: str, *words: str) -> dict[str, str] | None:
     try:
-        check_intent(entry, validated(entry, text), message)
+        check_intent(entry, validated(entry, text), words)
     except ToolCallBlockedError as blocked:
         return blocked.metadata if blocked.reason is DenialReason.INTENT_MISMATCH else None
     return None
@@ -51,6 +51,26 @@ def test_a_call_against_the_persons_words_is_refused(message: str, field: str) -
     assert mismatch(BUY, arguments(), message) == {"field": field, "source": "message"}
 
 
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("buy $50 of ETH", "buy $500 of ETH"), None),
+        (("buy $50 of ETH", "sell $50 of ETH"), None),
+        (("and hurry", "buy $50 of ETH"), None),
+        (("and buy $50 of BTC", "buy $50 of ETH"), None),
+        (("make it $60 of ETH, buy", "buy $50 of ETH"), "amount"),
+        (("sell $50 of ETH", "buy $50 of ETH"), "direction"),
+        (("and hurry", "buy $500 of ETH"), "amount"),
+        (("what is ETH?", "buy $50 of BTC"), "asset"),
+    ],
+)
+def test_the_newest_words_of_a_turn_that_name_the_move_count(
+    words: tuple[str, ...], field: str | None
+) -> None:
+    wanted = None if field is None else {"field": field, "source": "message"}
+    assert mismatch(BUY, arguments(), *words) == wanted
+
+
 def test_a_call_against_its_own_intent_is_refused() -> None:
     found = mismatch(BUY, arguments(intent="sell all my ETH"), "")
     assert found == {"field": "direction", "source": "intent"}
@@ -58,7 +78,7 @@ def test_a_call_against_its_own_intent_is_refused() -> None:
 
 def test_a_tool_that_moves_nothing_has_no_intent_to_check() -> None:
     entry = a_tool()
-    check_intent(entry, validated(entry, "{}"), "sell everything")
+    check_intent(entry, validated(entry, "{}"), ("sell everything",))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import uuid
 import pytest
 
 from minara_core.errors import InvalidRequest, NotFound
+from minara_core.events import FinishReason
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_workspace.app.commit_turn import TurnCommit
 from minara_workspace.app.heartbeats import Heartbeats
 from minara_workspace.app.keep_sessions import MAX_PAGE_SIZE, SessionKeeper
 from minara_workspace.app.prepare_turn import TurnMaterial, TurnPreparation
 from minara_workspace.domain.heartbeat import Heartbeat
-from minara_workspace.domain.session import CommittedTurn, TurnRecord
+from minara_workspace.domain.session import CommittedTurn, TurnRecord, TurnState
 from support.clock import FixedClock
 from support.eventually import eventually
 from support.workspace_documents import FakeDocuments
@@ -33,6 +34,7 @@ class Desk:
         self.sessions = FakeSessions()
         self.tokens = FakeTokens()
         self.reported: list[OSError] = []
+        self.observed: list[tuple[TurnId, int]] = []
         self.heartbeats = Heartbeats(
             self.documents,
             self.sessions,
@@ -50,19 +52,22 @@ class Desk:
     async def commit(
         self, record: TurnRecord, token: str = "", *, dies: bool = False
     ) -> CommittedTurn:
+        return await self.turn_commit(dies=dies).commit(record, token)
+
+    def turn_commit(self, *, dies: bool = False) -> TurnCommit:
         def failpoint(name: str) -> None:
             if dies and name == "commit.recorded":
                 raise Killed
 
-        commit = TurnCommit(
+        return TurnCommit(
             sessions=self.sessions,
             documents=self.documents,
             tokens=self.tokens,
             heartbeats=self.heartbeats,
             clock=FixedClock(),
+            observe=lambda record, turn: self.observed.append((record.turn_id, turn.turn_number)),
             failpoint=failpoint,
         )
-        return await commit.commit(record, token)
 
 
 async def a_desk(*, heartbeat: bool = True) -> Desk:
@@ -168,6 +173,50 @@ async def test_blocks_of_a_turn_that_was_never_committed_are_not_frozen() -> Non
     await desk.prepare()
     desk.write("SOUL.md", "changed")
     assert "changed" in (await desk.prepare("turn-2")).blocks.identity
+
+
+@pytest.mark.parametrize("state", [TurnState.CANCELLED, TurnState.FAILED])
+async def test_only_a_completed_turn_consumes_what_it_was_offered(state: TurnState) -> None:
+    desk = await a_desk()
+    desk.write("SOUL.md", "calm")
+    desk.write("BOOTSTRAP.md", "ask first")
+    await desk.commit(a_record("turn-0"), (await desk.prepare("turn-0")).commit_token)
+    await desk.sessions.refresh(SESSION, ME)
+    first = await desk.prepare()
+    ended = a_record(state=state, finish_reason=None, assistant_text="BOOTSTRAP_DONE")
+    await desk.commit(ended, first.commit_token)
+    second = await desk.prepare("turn-2")
+    assert second.commit_token
+    assert second.notices == first.notices != ()
+    assert second.bootstrap == "ask first"
+    assert second.turn_count == 2
+    interrupted = a_record("turn-2", finish_reason=FinishReason.INTERRUPTED)
+    await desk.commit(interrupted, second.commit_token)
+    third = await desk.prepare("turn-3")
+    assert (third.commit_token, third.notices) == ("", ())
+
+
+async def test_every_post_turn_step_is_done_once_in_its_order() -> None:
+    desk = await a_desk()
+    assert [each.name for each in desk.turn_commit().post_turn] == [
+        "conversation_record",
+        "decision_capture",
+        "workspace_state",
+        "observability",
+    ]
+    decided = a_record(decided_action_id="action-1")
+    for _ in range(2):
+        await desk.commit(decided)
+    assert desk.observed == [("turn-1", 1)]
+    assert [one.decided_action_id for one in desk.sessions.decisions] == ["action-1"]
+
+
+async def test_rows_are_there_before_anything_is_done_behind_them() -> None:
+    desk = await a_desk()
+    with pytest.raises(Killed):
+        await desk.commit(a_record(decided_action_id="action-1"), dies=True)
+    assert len(desk.sessions.decisions) == 1
+    assert desk.observed == []
 
 
 async def test_a_token_of_another_turn_commits_nothing() -> None:

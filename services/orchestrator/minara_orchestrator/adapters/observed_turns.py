@@ -1,7 +1,7 @@
 """Turns as others see them: an `invoke_agent` span each, figures, and how many wait."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,13 +15,16 @@ from minara_core.events import (
     TextDelta,
     TokenUsage,
     ToolCallFinished,
+    TurnCancelled,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
     UsageReported,
 )
 from minara_core.tooling import ToolDenial
-from minara_orchestrator.app.ports import Emit, TurnLoop
+from minara_orchestrator.app.stop_signal import StopSignal
+from minara_orchestrator.app.turn_ports import TurnLink, TurnLoop
+from minara_orchestrator.domain.checkpoint import Checkpoint, Interjection, Past
 from minara_orchestrator.domain.turn import Turn
 from minara_runtime import genai
 from minara_runtime.figures import QUEUE, STEP_DURATION, Gauge, Labels
@@ -51,7 +54,7 @@ class ObservedLoop:
 
         return Gauge(figure=QUEUE, read=read)
 
-    async def run(self, turn: Turn, emit: Emit) -> None:
+    async def run(self, turn: Turn, link: TurnLink) -> None:
         context = turn.context
         attributes: _Attributes = {
             genai.OPERATION_NAME: genai.INVOKE_AGENT,
@@ -63,17 +66,51 @@ class ObservedLoop:
         }
         with self._telemetry.span(f"{genai.INVOKE_AGENT} {AGENT}", attributes) as span:
             seen = _Seen(self._telemetry)
-
-            def tell(payload: Payload) -> None:
-                seen.take(payload)
-                emit(payload)
-
             self._running += 1
             try:
-                await self._loop.run(turn, tell)
+                await self._loop.run(turn, _SeenLink(link, seen))
             finally:
                 self._running -= 1
                 seen.put_on(span)
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenLink:
+    """Implements TurnLink: the same link, whose events are seen."""
+
+    link: TurnLink
+    seen: "_Seen"
+
+    @property
+    def past(self) -> Past:
+        return self.link.past
+
+    @property
+    def stop(self) -> StopSignal:
+        return self.link.stop
+
+    @property
+    def has_interjections(self) -> bool:
+        return self.link.has_interjections
+
+    def emit(self, payload: Payload) -> None:
+        self.seen.take(payload)
+        self.link.emit(payload)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        self.link.keep(checkpoint)
+
+    async def stored(self) -> None:
+        await self.link.stored()
+
+    async def step_stored(self, step: int) -> None:
+        await self.link.step_stored(step)
+
+    def take_interjections(self) -> Sequence[Interjection]:
+        return self.link.take_interjections()
+
+    async def close(self) -> Sequence[str]:
+        return await self.link.close()
 
 
 @dataclass(slots=True)
@@ -104,12 +141,14 @@ class _Seen:
                 self._end_step()
                 self.steps += 1
                 self.step_begin = time.perf_counter()
-            case TurnStarted() | TurnCompleted() | TurnFailed():
+            case TurnStarted() | TurnCompleted() | TurnFailed() | TurnCancelled():
                 self._take_border(payload)
             case _:
                 pass
 
-    def _take_border(self, payload: TurnStarted | TurnCompleted | TurnFailed) -> None:
+    def _take_border(
+        self, payload: TurnStarted | TurnCompleted | TurnFailed | TurnCancelled
+    ) -> None:
         match payload:
             case TurnStarted():
                 self.attributes[genai.PROVIDER_NAME] = payload.provider
@@ -119,6 +158,9 @@ class _Seen:
                 is_refused = payload.finish_reason is FinishReason.REFUSAL
                 self.attributes[genai.OUTCOME] = "refused" if is_refused else "completed"
                 self.attributes[genai.FINISH_REASON] = payload.finish_reason.value
+            case TurnCancelled():
+                self._end_step()
+                self.attributes[genai.OUTCOME] = "cancelled"
             case TurnFailed():
                 self._end_step()
                 self.attributes[genai.OUTCOME] = "failed"

@@ -9,7 +9,7 @@ from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.tools.v1 import tool_service_pb2_grpc as tools_grpc
 from minara_core.clock import pause
 from minara_core.errors import DeadlineExceeded, Unavailable
-from minara_core.ids import PendingActionId
+from minara_core.ids import PendingActionId, TurnId
 from minara_core.taxonomy import PermissionTier, TradingState
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.app.ports import (
@@ -97,6 +97,14 @@ class ToolsClient:
             catalog_etag=response.catalog_etag,
             unavailable_tools=tuple(tool.name for tool in response.unavailable_tools),
             ceiling=enums.TIER.from_pb_or(response.ceiling, PermissionTier.READ_ONLY),
+        )
+
+    async def interject(self, context: TurnContext, message: str, into: TurnId) -> None:
+        await self._stub.OpenTurn(
+            tools_pb.OpenTurnRequest(
+                context=context_to_pb(context), message=message, into_turn_id=into
+            ),
+            timeout=OPEN_SECONDS,
         )
 
     async def execute(

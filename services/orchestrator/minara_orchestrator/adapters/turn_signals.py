@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from minara_core.clock import pause
 from minara_core.ids import TurnId
-from minara_orchestrator.app.ports import Stirred
+from minara_orchestrator.app.turn_ports import Stirred
 from minara_runtime.database import Database
 from minara_runtime.signals import Listener, notify
 

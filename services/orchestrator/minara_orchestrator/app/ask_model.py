@@ -14,6 +14,7 @@ from minara_llm.prices import cost_of
 from minara_orchestrator.app.fit_prompt import FitAsk, Fitted, PromptFitter
 from minara_orchestrator.app.ports import Emit
 from minara_orchestrator.app.reply import Reply, hear
+from minara_orchestrator.app.stop_signal import StopSignal, TurnStopped
 from minara_orchestrator.domain.compaction import reserved_output
 from minara_orchestrator.domain.estimate import text_tokens
 from minara_orchestrator.domain.model_policy import Candidate, Route, reading_tools
@@ -28,23 +29,26 @@ MOST_OVERFLOWS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a step wants to hear, and from what it is paid."""
+    """What a step wants to hear, and from what it is paid. `parent` is the call of the sub-agent
+    that asks, if one does."""
 
     turn_id: str
     session_id: str
+    parent: str
     message: str
     pending_actions: tuple[PendingAction, ...]
     callable_tools: tuple[str, ...]
     talks_only: bool
     budget: Budget
+    stop: StopSignal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The reply, who gave it to which prompt, and what all attempts have used.
 
-    `reply` is None when no call was made: the budget allowed none, or, with a `failure`, the prompt
-    fitted no candidate.
+    `reply` is None when no call was made: the budget allowed none, the turn was stopped, or, with a
+    `failure`, the prompt fitted no candidate.
     """
 
     reply: Reply | None
@@ -104,8 +108,16 @@ class ModelAsker:
         """One whole reply, or in it the failure of the last candidate."""
         asking = _Asking(ask=ask, prompt=prompt, route=route)
         self.pass_over_broken(route, emit)
+        try:
+            return await self._answer(asking, emit)
+        except TurnStopped:
+            return asking.answer(None)
+
+    async def _answer(self, asking: _Asking, emit: Emit) -> Answer:
+        ask, route = asking.ask, asking.route
         while True:
-            fitted = await self._fit(asking, emit)
+            async with ask.stop.breaking():
+                fitted = await self._fit(asking, emit)
             if fitted.failure is not None:
                 if not route.has_next:
                     return asking.answer(None, fitted.failure)
@@ -172,8 +184,12 @@ class ModelAsker:
             emit,
             seconds=asking.ask.budget.seconds_left(self._clock.monotonic()),
             most_tokens=allowance,
+            stop=asking.ask.stop,
+            parent=asking.ask.parent,
         )
-        if reply.failure is None:
+        if reply.is_stopped:
+            pass
+        elif reply.failure is None:
             breaker.succeed()
         elif not reply.is_out_of_time:
             breaker.fail(reply.failure, self._clock.monotonic())
@@ -200,7 +216,8 @@ class ModelAsker:
         wait = wait_before_retry(failure, tries=asking.tries, key=key)
         if wait is not None and self._allows(route.current.model):
             _void(reply, failure, emit)
-            await self._wait(wait)
+            async with asking.ask.stop.breaking():
+                await self._wait(wait)
             return True
         if not route.has_next:
             return False

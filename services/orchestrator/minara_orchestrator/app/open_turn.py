@@ -8,6 +8,8 @@ from typing import TypeVar
 from minara_core.actions import PendingAction
 from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
+from minara_core.turn_context import TurnContext
+from minara_orchestrator.app.goal_ports import Goals
 from minara_orchestrator.app.ports import (
     Catalog,
     Models,
@@ -19,6 +21,8 @@ from minara_orchestrator.app.ports import (
     Workspace,
 )
 from minara_orchestrator.domain.blocks import Signal, outcome_block, signal_block
+from minara_orchestrator.domain.checkpoint import Opening
+from minara_orchestrator.domain.goal import Goal, goal_block
 from minara_orchestrator.domain.model_policy import Candidate
 from minara_orchestrator.domain.prompt import Prompt, PromptBlock, assemble
 from minara_orchestrator.domain.turn import DecidedInput, Turn, UserInput, input_text
@@ -50,7 +54,7 @@ _NO_STANDING = Standing(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedTurn:
-    """What the peers said, and the prompt it makes."""
+    """What the peers said, the session's goal if it is active, and the prompt it makes."""
 
     material: TurnMaterial
     selection: Selection
@@ -59,10 +63,16 @@ class OpenedTurn:
     candidates: tuple[Candidate, ...]
     prompt: Prompt
     notices: tuple[str, ...]
+    goal: Goal | None = None
 
     @property
     def ceiling(self) -> PermissionTier:
         return min(self.selection.risk_ceiling, self.standing.ceiling)
+
+    def as_first_opened(self, opening: Opening) -> "OpenedTurn":
+        """The same with what the turn was allowed when it began."""
+        selection = replace(self.selection, stage=opening.stage, risk_ceiling=opening.risk_ceiling)
+        return replace(self, selection=selection)
 
     def decided_action(self, turn: Turn) -> PendingAction | None:
         """The action whose decision this turn tells, as the tools service recorded it."""
@@ -79,11 +89,14 @@ class OpenedTurn:
 
 
 class TurnOpening:
-    def __init__(self, workspace: Workspace, skills: Skills, tools: Tools, models: Models) -> None:
+    def __init__(
+        self, workspace: Workspace, skills: Skills, tools: Tools, models: Models, goals: Goals
+    ) -> None:
         self._workspace = workspace
         self._skills = skills
         self._tools = tools
         self._models = models
+        self._goals = goals
         self._catalog_block = ""
 
     async def open(self, turn: Turn, *, validate_only: bool = False) -> OpenedTurn:
@@ -121,6 +134,7 @@ class TurnOpening:
                 )
             )
             speaking = group.create_task(self._models.candidates(context.user_id))
+            standing_goal = group.create_task(self._active_goal(context))
         material = _required(prepared.result())
         # Without the skills service the prefix stays what it was: only what is active is missing.
         without_skills = replace(_NO_SELECTION, catalog_block=self._catalog_block)
@@ -139,9 +153,20 @@ class TurnOpening:
             standing=standing,
             catalog=catalog,
             candidates=speaking.result(),
-            prompt=_prompt(turn, text, material, selection, standing, catalog),
+            prompt=_prompt(
+                turn, text, material, selection, standing, catalog, standing_goal.result()
+            ),
+            goal=standing_goal.result(),
             notices=(*notices, *_of_speakers(speaking.result()), *material.notices),
         )
+
+    async def _active_goal(self, context: TurnContext) -> Goal | None:
+        """A turn without its goal is better than none: an error is none."""
+        try:
+            goal = await self._goals.get(context.session_id, context.user_id)
+        except MinaraError:
+            return None
+        return goal if goal is not None and goal.is_active else None
 
     async def _catalog(self) -> tuple[Catalog, list[str]]:
         try:
@@ -193,6 +218,7 @@ def _prompt(
     selection: Selection,
     standing: Standing,
     catalog: Catalog,
+    goal: Goal | None,
 ) -> Prompt:
     signal = Signal(
         now=turn.start_time,
@@ -224,6 +250,7 @@ def _prompt(
         ),
         PromptBlock(number=6, key="playbooks", text=selection.playbook_block),
         PromptBlock(number=7, key="personalization", text=material.personalization_block),
+        PromptBlock(number=7, key="goal", text="" if goal is None else goal_block(goal)),
         signal_block(signal, standing.pending_actions),
         *outcomes,
     )

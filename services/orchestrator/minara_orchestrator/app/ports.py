@@ -1,20 +1,19 @@
 """What the orchestrator needs from others, in its own words."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
 from minara_core.actions import PendingAction
-from minara_core.events import Payload, TurnEvent
-from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
+from minara_core.events import Payload
+from minara_core.ids import PendingActionId, TurnId, UserId
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_core.tooling import ToolCall, ToolDefinition, ToolResult
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.domain.history import History
 from minara_orchestrator.domain.model_policy import Candidate
-from minara_orchestrator.domain.turn import Committed, Turn, TurnRecord
+from minara_orchestrator.domain.turn import Committed, TurnRecord
 
 Emit = Callable[[Payload], None]
 """Hands an event to the turn's outbox; it is stored, then delivered, in this order."""
@@ -163,6 +162,14 @@ class Tools(Protocol):
         validate_only: bool = False,
     ) -> Standing: ...
 
+    async def interject(self, context: TurnContext, message: str, into: TurnId) -> None:
+        """Let a person's words count in a turn that runs; the context is that of the words.
+
+        Raises Unavailable or DeadlineExceeded when tools does not answer; the words then count for
+        nothing there. Any other refusal is raised as it is.
+        """
+        ...
+
     def execute(
         self, context: TurnContext, batch: ToolBatch
     ) -> AsyncIterator[ToolProgress | ToolFinished]:
@@ -186,93 +193,4 @@ class ModelPreferences(Protocol):
 
     async def set(self, user_id: UserId, choice: str) -> None:
         """Keep a choice; an empty one forgets it."""
-        ...
-
-
-class TurnLoop(Protocol):
-    async def run(self, turn: Turn, emit: Emit) -> None:
-        """Run the turn to its terminal event; raises nothing but cancellation."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEvent:
-    """An event as it is stored and delivered: its wire bytes."""
-
-    sequence: int
-    is_terminal: bool
-    body: bytes
-
-
-EncodeEvent = Callable[[TurnEvent], bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """What admitting a turn found: a new row, or the one that stands. `is_over` when its terminal
-    event is stored; `ahead` turns of its session were admitted before it and are not over."""
-
-    is_new: bool
-    is_over: bool
-    ahead: int = 0
-
-
-MOST_WAITING = 20
-"""Turns of a session that wait for the one that runs."""
-
-Stirred = Callable[[], Awaitable[None]]
-"""Returns when there may be more to see, and after a while in any case."""
-
-
-class TurnStore(Protocol):
-    """Durable turns and their events, shared by all replicas."""
-
-    async def admit(self, turn: Turn, *, alone: bool = False) -> Admission:
-        """Insert the turn unless it exists. Raises NotFound when it is another user's, Conflict
-        (TURN_RUNNING) when it wants to be `alone` in its session and is not, and LimitExceeded when
-        MOST_WAITING turns of the session wait already."""
-        ...
-
-    async def ahead(self, turn_id: TurnId) -> int:
-        """How many turns of its session were admitted before this one and are not over."""
-        ...
-
-    async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
-        """The turn, or None when unknown or foreign."""
-        ...
-
-    async def live_turn(self, session_id: SessionId, user_id: UserId) -> TurnId | None:
-        """The session's running turn: the oldest one without a terminal event."""
-        ...
-
-    async def append(self, turn_id: TurnId, events: Sequence[StoredEvent]) -> None:
-        """Store events; returns when they are durable. A terminal one ends the turn.
-
-        Raises Conflict (LEASE_LOST) when another process has claimed the turn, Unavailable when
-        the database has not answered for some time.
-        """
-        ...
-
-    async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
-        """Stored events after `sequence`, in order."""
-        ...
-
-    def watch(self, turn_id: TurnId) -> AbstractContextManager[Stirred]:
-        """While open: something to await before looking again whether the turn has new events."""
-        ...
-
-    async def last_sequence(self, turn_id: TurnId) -> int: ...
-
-    async def claim(self, running: Collection[TurnId]) -> list[Turn]:
-        """Turns without a terminal event that nobody runs, oldest first: those of dead processes,
-        which are ours from now on, and our own that are not among the `running` ones."""
-        ...
-
-
-class SessionWriters(Protocol):
-    """One fenced writer per session, over all replicas."""
-
-    def hold(self, session_id: SessionId) -> AbstractAsyncContextManager[int]:
-        """Wait for the session's lease and hold it; yields its epoch. First come, first served
-        within a process. Raises Conflict (LEASE_LOST) into the body when the lease is lost."""
         ...

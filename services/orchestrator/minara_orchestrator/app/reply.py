@@ -23,6 +23,7 @@ from minara_llm.model import (
 )
 from minara_llm.prices import cost_of
 from minara_orchestrator.app.ports import Emit
+from minara_orchestrator.app.stop_signal import StopSignal, TurnStopped
 
 SILENCE_SECONDS = 120.0
 """How long a model may say nothing, whatever its connection does meanwhile."""
@@ -33,9 +34,11 @@ _SPARE_CHARACTERS = 100_000
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """What the model has said so far in this step; complete once `stop` is set."""
+    """What the model has said so far in this step; complete once `stop` is set. `is_stopped` when
+    the turn was stopped meanwhile."""
 
     step: int
+    parent: str = ""
     blocks: list[Block] = field(default_factory=list[Block])
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     usage: TokenUsage = field(default_factory=TokenUsage)
@@ -43,6 +46,7 @@ class Reply:
     provider_state: str = ""
     failure: ModelFailure | None = None
     is_out_of_time: bool = False
+    is_stopped: bool = False
     characters: int = 0
 
     def take(self, event: ModelEvent, emit: Emit) -> None:
@@ -55,7 +59,7 @@ class Reply:
                 emit(ThinkingDelta(text=event.text))
             case ModelToolCall():
                 call = ToolCall(
-                    tool_call_id=tool_call_id(self.step, len(self.calls)),
+                    tool_call_id=tool_call_id(self.step, len(self.calls), self.parent),
                     name=event.name,
                     arguments_json=event.arguments_json,
                 )
@@ -132,19 +136,26 @@ async def hear(
     *,
     seconds: float,
     most_tokens: int,
+    stop: StopSignal,
+    parent: str = "",
     silence_seconds: float = SILENCE_SECONDS,
 ) -> Reply:
     """Listen to one model message to its end; a ModelFailure is part of the reply.
 
-    It takes at most `seconds`, after which the reply `is_out_of_time`. A model that says nothing
+    It takes at most `seconds`, after which the reply `is_out_of_time`, and ends when the turn is to
+    stop. A model that says nothing
     for `silence_seconds`, or far more than `most_tokens`, has failed.
     """
-    reply = Reply(step=step)
+    reply = Reply(step=step, parent=parent)
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     most_characters = most_tokens * _MOST_CHARACTERS_PER_TOKEN + _SPARE_CHARACTERS
     try:
-        async with asyncio.timeout(min(seconds, silence_seconds)) as limit, aclosing(events):
+        async with (
+            stop.breaking(),
+            asyncio.timeout(min(seconds, silence_seconds)) as limit,
+            aclosing(events),
+        ):
             async for event in events:
                 reply.take(event, emit)
                 if reply.characters > most_characters:
@@ -152,6 +163,8 @@ async def hear(
                 limit.reschedule(min(end, loop.time() + silence_seconds))
     except ModelFailure as failure:
         reply.stop_at(failure)
+    except TurnStopped:
+        reply.is_stopped, reply.stop = True, None
     except TimeoutError:
         reply.stop_at(ModelFailure("the model did not answer in time", kind=FailureKind.TIMEOUT))
         reply.is_out_of_time = loop.time() >= end

@@ -1,30 +1,45 @@
 """Run the calls of one step: remote ones in one batch, the loop's own tools here."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from minara_core.actions import PendingAction
-from minara_core.clock import Clock
-from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
+from minara_core.errors import DeadlineExceeded, Unavailable
 from minara_core.events import ToolCallFinished, ToolCallProgressed, ToolCallStarted
 from minara_core.ids import ToolCallId
 from minara_core.messages import Message, Role, ToolResultBlock
-from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.tooling import (
     ToolCall,
+    ToolDefinition,
     ToolDelegated,
     ToolDenial,
     ToolFailure,
     ToolPending,
     ToolResult,
     ToolSuccess,
-    err,
 )
 from minara_core.untrusted import marker_id, wrap
-from minara_orchestrator.app.local_tools import LocalOutcome, LocalTools
-from minara_orchestrator.app.open_turn import OpenedTurn
-from minara_orchestrator.app.ports import Emit, ToolBatch, ToolFinished, ToolProgress, Tools
+from minara_orchestrator.app import tool_outcomes
+from minara_orchestrator.app.local_tools import SUBAGENT, LocalOutcome, LocalTools
+from minara_orchestrator.app.ports import ToolBatch, ToolFinished, ToolProgress, Tools
+from minara_orchestrator.app.progress import Progress
+from minara_orchestrator.app.stop_signal import TurnStopped
+from minara_orchestrator.app.turn_ports import TurnLink
+from minara_orchestrator.domain.model_policy import reading_tools
 from minara_orchestrator.domain.turn import Turn
+
+MOST_LOCAL_AT_ONCE = 4
+
+
+def changes_nothing(definitions: Iterable[ToolDefinition], batch: ToolBatch) -> bool:
+    """Whether all calls only read, so that the step can be done again by asking the model again.
+
+    A sub-agent makes calls of its own.
+    """
+    names = tuple(call.name for call in batch.calls)
+    return SUBAGENT not in names and reading_tools(definitions, names) == names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,65 +52,83 @@ class BatchOutcome:
     newly_callable: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Collected:
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """One batch while it runs."""
+
+    turn: Turn
+    so_far: Progress
+    link: TurnLink
     results: dict[ToolCallId, ToolResult] = field(default_factory=dict[ToolCallId, ToolResult])
+    delegated: list[ToolCallId] = field(default_factory=list[ToolCallId])
     local: list[LocalOutcome] = field(default_factory=list[LocalOutcome])
+
+    def finish(self, result: ToolResult, duration_ms: int = 0) -> None:
+        self.results[result.tool_call_id] = result
+        self.link.emit(ToolCallFinished(result=result, duration_ms=duration_ms))
 
 
 class ToolRunner:
-    def __init__(self, tools: Tools, local_tools: LocalTools, clock: Clock) -> None:
+    def __init__(self, tools: Tools, local_tools: LocalTools) -> None:
         self._tools = tools
         self._local_tools = local_tools
-        self._clock = clock
 
     async def run(
         self,
         turn: Turn,
-        opened: OpenedTurn,
+        so_far: Progress,
         batch: ToolBatch,
-        emit: Emit,
+        link: TurnLink,
         *,
         within_budget: int,
     ) -> BatchOutcome:
-        """Run a step's calls; every call gets exactly one result, whatever happens."""
-        collected = _Collected()
+        """Run a step's calls; every call gets exactly one result, whatever happens.
+
+        A turn that is to stop waits for calls that may change something, and for no others.
+        """
+        running = _Running(turn=turn, so_far=so_far, link=link)
         for call in batch.calls:
-            emit(
+            link.emit(
                 ToolCallStarted(
                     tool_call_id=call.tool_call_id,
                     name=call.name,
                     arguments_json=call.arguments_json,
                 )
             )
-
-        def finish(result: ToolResult, duration_ms: int = 0) -> None:
-            collected.results[result.tool_call_id] = result
-            emit(ToolCallFinished(result=result, duration_ms=duration_ms))
-
+        # Should this process end, the calls of this step are not taken for those of another one.
+        await link.step_stored(batch.step)
         affordable = replace(batch, calls=batch.calls[:within_budget])
-        if affordable.calls:
-            await self._run_remote(turn, opened, affordable, emit, finish, collected)
-        for call in batch.calls:
-            if call.tool_call_id not in collected.results:
-                finish(_missing(call, is_over_budget=call not in affordable.calls))
-        return _outcome(turn, batch.calls, collected)
+        with suppress(TurnStopped):
+            await self._run_affordable(running, affordable)
+        is_stopped = link.stop.requested is not None
+        for place, call in enumerate(batch.calls):
+            if call.tool_call_id in running.results:
+                continue
+            if place >= within_budget:
+                running.finish(tool_outcomes.over_budget(call))
+            else:
+                lost = tool_outcomes.stopped if is_stopped else tool_outcomes.missing
+                running.finish(lost(call))
+        return _outcome(turn, batch.calls, running)
 
-    async def _run_remote(
-        self,
-        turn: Turn,
-        opened: OpenedTurn,
-        batch: ToolBatch,
-        emit: Emit,
-        finish: Callable[[ToolResult, int], None],
-        collected: _Collected,
-    ) -> None:
-        calls = {call.tool_call_id: call for call in batch.calls}
+    async def _run_affordable(self, running: _Running, batch: ToolBatch) -> None:
+        if not batch.calls:
+            return
+        so_far, stop = running.so_far, running.link.stop
+        is_breakable = changes_nothing(so_far.prompt.definitions, batch)
+        if is_breakable or (stop.requested is not None and not so_far.awaited_calls):
+            async with stop.breaking():
+                await self._run_remote(running, batch)
+        else:
+            await self._run_remote(running, batch)
+        await self._run_local(running, batch)
+
+    async def _run_remote(self, running: _Running, batch: ToolBatch) -> None:
         try:
-            async for update in self._tools.execute(turn.context, batch):
+            async for update in self._tools.execute(running.turn.context, batch):
                 match update:
                     case ToolProgress():
-                        emit(
+                        running.link.emit(
                             ToolCallProgressed(
                                 tool_call_id=ToolCallId(update.tool_call_id),
                                 message=update.message,
@@ -103,21 +136,33 @@ class ToolRunner:
                             )
                         )
                     case ToolFinished(result=result) if isinstance(result.outcome, ToolDelegated):
-                        local = await self._local_tools.run(
-                            turn, opened, calls[result.tool_call_id]
-                        )
-                        collected.local.append(local)
-                        finish(local.result, update.duration_ms)
+                        running.delegated.append(result.tool_call_id)
                     case ToolFinished():
-                        finish(update.result, update.duration_ms)
+                        running.finish(update.result, update.duration_ms)
         except (Unavailable, DeadlineExceeded) as error:
             for call in batch.calls:
-                if call.tool_call_id not in collected.results:
-                    finish(_unavailable(call, error), 0)
+                if call.tool_call_id not in (*running.results, *running.delegated):
+                    running.finish(tool_outcomes.unavailable(call, error))
+
+    async def _run_local(self, running: _Running, batch: ToolBatch) -> None:
+        calls = [call for call in batch.calls if call.tool_call_id in running.delegated]
+        slots = asyncio.Semaphore(MOST_LOCAL_AT_ONCE)
+
+        async def run(call: ToolCall) -> None:
+            async with slots:
+                local = await self._local_tools.run(
+                    running.turn, running.so_far, call, running.link, among=len(calls)
+                )
+            running.local.append(local)
+            running.finish(local.result)
+
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(run(call))
 
 
-def _outcome(turn: Turn, calls: tuple[ToolCall, ...], collected: _Collected) -> BatchOutcome:
-    results = [collected.results[call.tool_call_id] for call in calls]
+def _outcome(turn: Turn, calls: tuple[ToolCall, ...], running: _Running) -> BatchOutcome:
+    results = [running.results[call.tool_call_id] for call in calls]
     return BatchOutcome(
         message=Message(
             role=Role.TOOL, blocks=tuple(_result_block(turn, result) for result in results)
@@ -125,8 +170,8 @@ def _outcome(turn: Turn, calls: tuple[ToolCall, ...], collected: _Collected) -> 
         pending_actions=tuple(
             result.outcome.action for result in results if isinstance(result.outcome, ToolPending)
         ),
-        has_question=any(local.is_question for local in collected.local),
-        newly_callable=tuple(name for local in collected.local for name in local.callable_tools),
+        has_question=any(local.is_question for local in running.local),
+        newly_callable=tuple(name for local in running.local for name in local.callable_tools),
     )
 
 
@@ -139,34 +184,4 @@ def _result_block(turn: Turn, result: ToolResult) -> ToolResultBlock:
         tool_call_id=result.tool_call_id,
         envelope=text,
         is_error=isinstance(outcome, ToolDenial | ToolFailure),
-    )
-
-
-def _missing(call: ToolCall, *, is_over_budget: bool) -> ToolResult:
-    if is_over_budget:
-        message = "the turn's budget of tool calls is used up; conclude with what you have"
-        return ToolResult(
-            tool_call_id=call.tool_call_id,
-            name=call.name,
-            outcome=ToolDenial(
-                reason=DenialReason.BUDGET_EXCEEDED,
-                gate="budget",
-                message=message,
-                metadata={"budget": "max_tool_calls"},
-            ),
-            envelope=err(f"{DenialReason.BUDGET_EXCEEDED}: {message}"),
-        )
-    return _failure(call, ErrorReason.INTERNAL, "the tools service gave no result for this call")
-
-
-def _unavailable(call: ToolCall, error: MinaraError) -> ToolResult:
-    return _failure(call, error.reason, "the tools service does not answer")
-
-
-def _failure(call: ToolCall, reason: str, message: str) -> ToolResult:
-    return ToolResult(
-        tool_call_id=call.tool_call_id,
-        name=call.name,
-        outcome=ToolFailure(reason=reason, message=message),
-        envelope=err(f"{reason}: {message}"),
     )

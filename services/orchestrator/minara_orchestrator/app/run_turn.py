@@ -1,31 +1,46 @@
 """The turn as prose: open, speak and act step by step, commit, say so."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from minara_core.actions import ActionState, Decision, PendingAction
+from minara_core.actions import ActionState, Decision
 from minara_core.clock import Clock, pause
-from minara_core.errors import DeadlineExceeded, InternalError, MinaraError, NotFound, Unavailable
+from minara_core.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InternalError,
+    MinaraError,
+    NotFound,
+    Unavailable,
+)
 from minara_core.events import (
     ActionDecided,
     FinishReason,
+    TerminalEvent,
+    TextReset,
+    ToolCallFinished,
+    TurnCancelled,
     TurnCompleted,
     TurnFailed,
+    TurnResumed,
     TurnStarted,
+    UserInterjected,
 )
 from minara_core.failpoints import Failpoint, no_failpoint
+from minara_core.messages import user_message
 from minara_core.reasons import ErrorReason
-from minara_orchestrator.app.open_turn import OpenedTurn, TurnOpening
-from minara_orchestrator.app.ports import Emit, Workspace
+from minara_orchestrator.app.judge_goal import GoalJudge
+from minara_orchestrator.app.open_turn import TurnOpening
+from minara_orchestrator.app.ports import Tools, Workspace
+from minara_orchestrator.app.progress import Progress
 from minara_orchestrator.app.run_step import StepRunner
-from minara_orchestrator.domain.model_policy import Candidate, Route
-from minara_orchestrator.domain.prompt import Prompt
+from minara_orchestrator.app.tool_outcomes import cut_off
+from minara_orchestrator.app.turn_ports import TurnLink
 from minara_orchestrator.domain.turn import (
     Budget,
     Committed,
     DecidedInput,
     Limits,
-    Step,
     Turn,
     TurnRecord,
     TurnState,
@@ -33,32 +48,11 @@ from minara_orchestrator.domain.turn import (
 
 COMMIT_PATIENCE_SECONDS = 10.0
 COMMIT_RETRY_SECONDS = 0.25
+ELSEWHERE = frozenset({ErrorReason.LEASE_LOST, ErrorReason.EPOCH_STALE})
+"""Another process has the session: what is left of the turn is done where its lease is."""
+
 _BY_LIMIT = frozenset({FinishReason.BUDGET, FinishReason.MAX_STEPS})
-
-
-@dataclass(slots=True, kw_only=True)
-class Progress:
-    """How far a turn has come; what a failed one leaves is taken from here."""
-
-    budget: Budget
-    opened: OpenedTurn | None = None
-    route: Route | None = None
-    prompt: Prompt | None = None
-    callable_tools: tuple[str, ...] = ()
-    pending_actions: list[PendingAction] = field(default_factory=list[PendingAction])
-
-    def open(self, opened: OpenedTurn) -> tuple[Prompt, Route]:
-        self.opened, self.prompt = opened, opened.prompt
-        self.route = Route(opened.candidates)
-        self.callable_tools = opened.selection.callable_tools
-        self.budget.session_spent_usd = opened.material.spent_today_usd
-        return self.prompt, self.route
-
-    def extend(self, step: Step) -> Prompt:
-        self.prompt = step.prompt
-        self.callable_tools = (*self.callable_tools, *step.callable_tools)
-        self.pending_actions += step.pending_actions
-        return self.prompt
+_JUDGED = frozenset({FinishReason.STOP, *_BY_LIMIT})
 
 
 class TurnRunner:
@@ -68,69 +62,85 @@ class TurnRunner:
         opening: TurnOpening,
         steps: StepRunner,
         workspace: Workspace,
+        tools: Tools,
+        judge: GoalJudge,
         limits: Limits,
         clock: Clock,
+        owner: str,
         report_bug: Callable[[Exception, Turn], str],
         failpoint: Failpoint = no_failpoint,
     ) -> None:
         self._opening = opening
         self._steps = steps
         self._workspace = workspace
+        self._tools = tools
+        self._judge = judge
         self._limits = limits
         self._clock = clock
+        self._owner = owner
         self._report_bug = report_bug
         self._failpoint = failpoint
 
-    async def run(self, turn: Turn, emit: Emit) -> None:
-        """Run the turn to its terminal event; raises nothing but cancellation."""
-        limits = self._limits
-        if isinstance(turn.input, DecidedInput):
-            limits = replace(limits, max_steps=1)
-        progress = Progress(budget=Budget(limits, self._clock.monotonic()))
+    async def run(self, turn: Turn, link: TurnLink) -> None:
+        """Run the turn to its terminal event.
+
+        Raises Conflict (LEASE_LOST, EPOCH_STALE) when another process has the session now; nothing
+        else but cancellation.
+        """
+        so_far: Progress | None = None
         try:
-            await self.run_turn(turn, progress, emit)
+            so_far = await self._begin(turn, link)
+            await self.run_turn(turn, so_far, link)
         except MinaraError as error:
-            await self._end_failed(turn, progress, error, emit)
+            if isinstance(error, Conflict) and error.reason in ELSEWHERE:
+                raise
+            await self._end_failed(turn, so_far, error, link)
         except Exception as error:
             reference = self._report_bug(error, turn)
             bug = InternalError(
                 f"something broke; reference {reference}", metadata={"reference_id": reference}
             )
-            await self._end_failed(turn, progress, bug, emit)
+            await self._end_failed(turn, so_far, bug, link)
 
-    async def run_turn(self, turn: Turn, progress: Progress, emit: Emit) -> None:
-        """The turn itself. Raises MinaraError when it cannot be completed."""
-        opened = await self._opening.open(turn)
-        prompt, route = progress.open(opened)
-        emit(_started(turn, opened, route.current))
-        self._tell_decision(turn, opened, emit)
-        budget = progress.budget
-        while (finish_reason := budget.exhausted_by(self._clock.monotonic())) is None:
-            step = await self._steps.run_step(
-                turn, opened, prompt, progress.callable_tools, route, budget, emit
-            )
-            prompt = progress.extend(step)
-            if step.failure is not None and not isinstance(turn.input, DecidedInput):
-                raise step.failure
-            if step.failure is not None or step.finish_reason is not None:
-                finish_reason = step.finish_reason or FinishReason.STOP
-                break
-        committed = await self._commit(
-            _record(turn, progress, TurnState.COMPLETED, finish_reason=finish_reason)
-        )
+    async def run_turn(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
+        """Its steps and its end. Raises MinaraError when it cannot be completed."""
+        while so_far.is_under_way(self._clock.monotonic(), link.stop.requested):
+            await self._take_interjections(turn, so_far, link)
+            step = await self._steps.run_step(turn, so_far, link)
+            so_far.extend(step, goes_on=link.has_interjections)
+            link.keep(so_far.checkpoint())
+        if so_far.failure is not None:
+            raise so_far.failure
+        late = await link.close()
+        if so_far.is_unwanted(link.stop.requested):
+            await self._end_cancelled(turn, so_far, link)
+            return
+        await self._judge_goal(turn, so_far, link)
+        committed = await self._commit(so_far.record(turn, TurnState.COMPLETED))
         self._failpoint("turn.committed")
-        emit(
-            TurnCompleted(
-                finish_reason=finish_reason,
-                usage=committed.usage,
-                limit=budget.limit if finish_reason in _BY_LIMIT else "",
-            )
-        )
+        link.emit(_end_of(committed, so_far, late))
 
-    def _tell_decision(self, turn: Turn, opened: OpenedTurn, emit: Emit) -> None:
+    async def _begin(self, turn: Turn, link: TurnLink) -> Progress:
+        """Open the turn, or open it again where its past ended, and say so."""
+        past, limits = link.past, self._limits
+        if isinstance(turn.input, DecidedInput):
+            limits = replace(limits, max_steps=1)
+        opened = await self._opening.open(turn)
+        so_far = Progress.begin(opened, Budget(limits, self._clock.monotonic()), past)
+        if not past.is_new:
+            link.emit(TurnResumed(owner=self._owner, after_step=past.last.step))
+        link.emit(_started(turn, so_far))
+        self._tell_decision(turn, so_far, link)
+        if past.has_void_step:
+            _void_step(link)
+        if not past.checkpoints:
+            link.keep(so_far.opening_checkpoint())
+        return so_far
+
+    def _tell_decision(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
         if not isinstance(turn.input, DecidedInput):
             return
-        action = opened.decided_action(turn)
+        action = so_far.opened.decided_action(turn)
         if action is None:
             raise NotFound(
                 "no decided action waits to be told",
@@ -138,9 +148,33 @@ class TurnRunner:
                 metadata={"pending_action_id": turn.input.pending_action_id},
             )
         rejected = action.state is ActionState.REJECTED
-        emit(
+        link.emit(
             ActionDecided(action=action, decision=Decision.REJECT if rejected else Decision.CONFIRM)
         )
+
+    async def _take_interjections(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
+        """Put what persons have said into the turn where the model reads it next."""
+        if so_far.awaited_calls:
+            return
+        for each in link.take_interjections():
+            context = replace(each.context, session_epoch=turn.context.session_epoch)
+            try:
+                await self._tools.interject(context, each.text, turn.context.turn_id)
+            except MinaraError as error:
+                if error.reason in ELSEWHERE:
+                    raise
+                # The model reads the words all the same; no gate counts them as an ask.
+            so_far.inject(each)
+            link.emit(UserInterjected(text=each.text, message_id=each.message_id))
+
+    async def _judge_goal(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
+        """Say whether the standing goal is met. What waits for the person is no time to ask."""
+        if so_far.opened.goal is None or so_far.finish_reason not in _JUDGED:
+            return
+        judgement = await self._judge.judge(turn, so_far.prompt.transcript)
+        if judgement is not None:
+            so_far.budget.charge(judgement.usage)
+            link.emit(judgement.event)
 
     async def _commit(self, record: TurnRecord) -> Committed:
         deadline = self._clock.monotonic() + COMMIT_PATIENCE_SECONDS
@@ -155,19 +189,28 @@ class TurnRunner:
                     ) from error
                 await pause(COMMIT_RETRY_SECONDS)
 
+    async def _end_cancelled(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
+        await self._commit(so_far.record(turn, TurnState.CANCELLED))
+        link.emit(TurnCancelled(reason="nobody waited for the answer any more"))
+
     async def _end_failed(
-        self, turn: Turn, progress: Progress, error: MinaraError, emit: Emit
+        self, turn: Turn, so_far: Progress | None, error: MinaraError, link: TurnLink
     ) -> None:
-        if error.reason is not ErrorReason.NOT_RECORDED and progress.opened is not None:
-            record = _record(turn, progress, TurnState.FAILED, failure_reason=error.reason)
+        if error.reason is not ErrorReason.NOT_RECORDED and so_far is not None:
+            so_far.failure = error
+            for text in await link.close():
+                so_far.prompt = so_far.prompt.extended((user_message(text),))
             try:
-                await self._commit(record)
+                await self._commit(so_far.record(turn, TurnState.FAILED))
             except MinaraError as commit_error:
+                if commit_error.reason in ELSEWHERE:
+                    raise
                 error = commit_error
-        emit(TurnFailed(reason=error.reason, message=error.message))
+        link.emit(TurnFailed(reason=error.reason, message=error.message))
 
 
-def _started(turn: Turn, opened: OpenedTurn, first: Candidate) -> TurnStarted:
+def _started(turn: Turn, so_far: Progress) -> TurnStarted:
+    opened, first = so_far.opened, so_far.route.current
     return TurnStarted(
         turn_id=turn.context.turn_id,
         session_id=turn.context.session_id,
@@ -181,37 +224,25 @@ def _started(turn: Turn, opened: OpenedTurn, first: Candidate) -> TurnStarted:
     )
 
 
-def _record(
-    turn: Turn,
-    progress: Progress,
-    state: TurnState,
-    *,
-    finish_reason: FinishReason | None = None,
-    failure_reason: str = "",
-) -> TurnRecord:
-    opened, prompt, route = progress.opened, progress.prompt, progress.route
-    if opened is None or prompt is None or route is None:
-        raise InternalError("a turn is recorded only after it was opened")
-    open_actions = [*progress.pending_actions, *opened.standing.pending_actions]
-    return TurnRecord(
-        turn=turn,
-        state=state,
-        messages=prompt.transcript,
-        usage=progress.budget.usage,
-        provider=route.current.model.provider,
-        model=route.current.model.name,
-        step_count=progress.budget.steps,
-        finish_reason=finish_reason,
-        failure_reason=failure_reason,
-        sent_blocks=prompt.sent_blocks,
-        compaction=prompt.compaction,
-        commit_token=opened.material.commit_token,
-        skill_ids=tuple(skill.skill_id for skill in opened.selection.skills),
-        scenario_ids=opened.selection.scenario_ids,
-        stage=opened.selection.stage,
-        risk_ceiling=opened.ceiling,
-        open_loops=tuple(
-            f"{action.tool_name} {action.order.side} {action.order.instrument.symbol} waits for you"
-            for action in open_actions[:10]
-        ),
+def _void_step(link: TurnLink) -> None:
+    """Take back what a step has told of which nothing was kept."""
+    told = link.past.told
+    for call_id, name in told.open_calls.items():
+        link.emit(ToolCallFinished(result=cut_off(call_id, name)))
+    if told.has_spoken:
+        link.emit(TextReset(reason="turn_resumed"))
+
+
+def _end_of(committed: Committed, so_far: Progress, late: Sequence[str]) -> TerminalEvent:
+    """What the first commit of the turn says, which is this one but after a take-over."""
+    if committed.state is not TurnState.COMPLETED or committed.finish_reason is None:
+        return TurnFailed(
+            reason=ErrorReason.SHUTTING_DOWN, message="the turn ended before; what it said is kept"
+        )
+    by_limit = committed.finish_reason in _BY_LIMIT
+    return TurnCompleted(
+        finish_reason=committed.finish_reason,
+        usage=committed.usage,
+        pending_interjections=tuple(late),
+        limit=so_far.budget.limit if by_limit else "",
     )

@@ -1,31 +1,38 @@
-"""Live turns of this process: start, queue behind the session's writer, re-attach, recover.
+"""Live turns of this process: start, wait in line, re-attach, steer, take over.
 
 A turn belongs to its session, not to a socket: it runs as its own task, and a stream only watches.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any
 
 from minara_core.clock import Clock, pause
-from minara_core.errors import MinaraError, NotFound
-from minara_core.events import TurnCompleted, TurnFailed, TurnQueued
+from minara_core.errors import EventsLost, MinaraError, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
-from minara_orchestrator.app.ports import (
+from minara_orchestrator.app.run_live import LiveRunner, is_elsewhere
+from minara_orchestrator.app.turn_ports import (
+    Claimed,
     EncodeEvent,
-    SessionWriters,
     StoredEvent,
-    TurnLoop,
+    TurnEvents,
     TurnStore,
-    Workspace,
 )
-from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
+from minara_orchestrator.domain.checkpoint import Past
+from minara_orchestrator.domain.turn import (
+    DoubleTexting,
+    Stop,
+    TakeOver,
+    Turn,
+)
 
-QUEUE_POLL_SECONDS = 0.05
-RECOVER_EVERY_SECONDS = 5.0
+LEFT_AFTER_SECONDS = 0.2
+"""How long a turn that nobody may watch any more waits for somebody who comes back."""
+MOST_TAKE_OVERS = 3
+"""A turn that so many processes have not survived is ended."""
 
 
 class TurnHub:
@@ -33,78 +40,124 @@ class TurnHub:
         self,
         *,
         store: TurnStore,
-        writers: SessionWriters,
-        runner: TurnLoop,
-        workspace: Workspace,
+        events: TurnEvents,
+        runner: LiveRunner,
         encode: EncodeEvent,
         clock: Clock,
         report_bug: Callable[[BaseException], object],
+        take_over: TakeOver = TakeOver.RESUME,
     ) -> None:
         self._store = store
-        self._writers = writers
+        self._events = events
         self._runner = runner
-        self._workspace = workspace
         self._encode = encode
         self._clock = clock
         self._report_bug = report_bug
+        self._take_over = take_over
         self._live: dict[TurnId, LiveTurn] = {}
         self._starting: set[TurnId] = set()
         self._begun: set[TurnId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._admissions: set[asyncio.Task[None]] = set()
+        self._short: set[asyncio.Task[Any]] = set()
+        self._is_leaving = False
 
     @property
     def live_count(self) -> int:
         """Turns that run here, or wait here for others of their session."""
         return len(self._live)
 
-    async def start(self, turn: Turn, *, rejects_double_texting: bool) -> None:
-        """Admit the turn and run it; a turn that exists is left as it is.
+    @property
+    def watcher_count(self) -> int:
+        """Streams that watch turns which run here."""
+        return sum(live.watchers for live in self._live.values())
+
+    async def start(self, turn: Turn, policy: DoubleTexting = DoubleTexting.ENQUEUE) -> TurnId:
+        """Admit the turn and run it; a turn that exists is left as it is. The turn to watch: it, or
+        the one that its message was put into.
 
         Raises NotFound when the turn is another user's, Conflict (TURN_RUNNING) when another turn
-        of the session runs and the caller wants none beside it.
+        of the session runs and the caller wants none beside it, LimitExceeded when too many wait.
         """
         turn_id = turn.context.turn_id
         running = self._live.get(turn_id)
         if running is not None:
             if running.turn.context.user_id != turn.context.user_id:
                 raise _unknown_turn(turn_id)
-            return
-        admission = asyncio.create_task(self._admit(turn, alone=rejects_double_texting))
-        self._admissions.add(admission)
-        admission.add_done_callback(self._admissions.discard)
+            return turn_id
+        admission = asyncio.create_task(self._admit(turn, policy))
+        self._short.add(admission)
+        admission.add_done_callback(self._short.discard)
         # Whoever asked may leave meanwhile: a turn that was admitted is run.
-        await asyncio.shield(admission)
+        return await asyncio.shield(admission)
 
-    async def _admit(self, turn: Turn, *, alone: bool) -> None:
+    async def _admit(self, turn: Turn, policy: DoubleTexting) -> TurnId:
         turn_id = turn.context.turn_id
         self._starting.add(turn_id)
         self._begun.add(turn_id)
         try:
-            admission = await self._store.admit(turn, alone=alone)
+            admission = await self._store.admit(turn, policy)
+            if admission.into is not None:
+                await self._hear({admission.into})
+                return admission.into
             if admission.is_new:
-                live = LiveTurn(turn, store=self._store, encode=self._encode, clock=self._clock)
-                self._live[turn_id] = live
-                self._spawn(self._run(live, admission.ahead))
+                live = self._enter(turn, Past())
+                self._spawn(self._leave_after(live, self._runner.run(live, admission.ahead)))
+            await self._hear(admission.stopped)
+            return turn_id
         finally:
             self._starting.discard(turn_id)
 
+    async def steer(self, message: Turn, into: TurnId | None) -> TurnId:
+        """Put a person's message into a turn, by default the session's live one; that turn.
+
+        Raises NotFound (TURN_NOT_FOUND), Conflict (TURN_OVER), LimitExceeded.
+        """
+        context = message.context
+        if into is None:
+            into = await self.live_turn(context.session_id, context.user_id)
+        admission = await self._store.steer(message, into)
+        await self._hear({into})
+        return admission.into or into
+
+    async def cancel(self, turn_id: TurnId, user_id: UserId) -> bool:
+        """Ask a turn to stop; whether it was under way. Raises NotFound (TURN_NOT_FOUND)."""
+        was_live = await self._store.request_stop(turn_id, user_id, Stop.INTERRUPT)
+        await self._hear({turn_id})
+        return was_live
+
+    def watcher_left(self, turn_id: TurnId, user_id: UserId) -> None:
+        """Somebody who wants the turn only as long as they watch it has left: unless they come
+        back, or somebody else watches it here, it is cancelled."""
+
+        async def cancel() -> None:
+            await pause(LEFT_AFTER_SECONDS)
+            live = self._live.get(turn_id)
+            if self._is_leaving or (live is not None and live.watchers):
+                return
+            await self._store.request_stop(turn_id, user_id, Stop.CANCEL)
+            await self._hear({turn_id})
+
+        self._spawn_short(cancel())
+
     async def follow(
         self, turn_id: TurnId, user_id: UserId, after: int
-    ) -> AsyncIterator[list[StoredEvent]]:
+    ) -> AsyncGenerator[list[StoredEvent]]:
         """Stored events after `after` to the terminal one, wherever the turn runs.
 
-        Raises NotFound (TURN_NOT_FOUND) when the turn is unknown or another user's.
+        Raises NotFound (TURN_NOT_FOUND) when the turn is unknown or another user's, EventsLost when
+        its events were kept no longer.
         """
         live = self._live.get(turn_id)
-        if live is not None and live.turn.context.user_id == user_id:
-            async for batch in live.follow(after):
+        if live is None or live.turn.context.user_id != user_id:
+            found = await self._store.find(turn_id, user_id)
+            if found is None:
+                raise _unknown_turn(turn_id)
+            turn_id = found.into or turn_id
+            live = self._live.get(turn_id)
+        stream = live.follow(after) if live else self._follow_stored(turn_id, user_id, after)
+        async with aclosing(stream) as batches:
+            async for batch in batches:
                 yield batch
-            return
-        if await self._store.find(turn_id, user_id) is None:
-            raise _unknown_turn(turn_id)
-        async for batch in self._follow_stored(turn_id, user_id, after):
-            yield batch
 
     async def live_turn(self, session_id: SessionId, user_id: UserId) -> TurnId:
         """The session's running turn; raises NotFound when none runs."""
@@ -118,126 +171,124 @@ class TurnHub:
         return turn_id
 
     async def recover(self) -> None:
-        """End the turns that a dead process left, and those cut off here, without running anything
-        again. What the workspace recorded stands: a turn that was committed is told as completed.
-        """
+        """Go on with the turns that a dead process left, and with those cut off here, each from its
+        last checkpoint."""
         self._begun = {*self._live, *self._starting}
-        for turn in await self._store.claim(frozenset(self._begun)):
+        for claimed in await self._store.claim(frozenset(self._begun)):
+            turn = claimed.turn
             if turn.context.turn_id in self._begun:
                 continue  # it began here while the store looked, and has an end of its own
-            last = await self._store.last_sequence(turn.context.turn_id)
-            live = LiveTurn(
-                turn,
-                store=self._store,
-                encode=self._encode,
-                clock=self._clock,
-                last_sequence=last,
-            )
-            self._live[turn.context.turn_id] = live
-            self._spawn(self._end_interrupted(live))
+            past = await self._events.past(turn.context.turn_id)
+            live = self._enter(turn, past)
+            await self._hear({turn.context.turn_id})
+            if self._goes_on(claimed):
+                work = self._runner.run(live, await self._store.ahead(turn.context.turn_id))
+            else:
+                work = self._runner.end_cut_off(live)
+            self._spawn(self._leave_after(live, work))
+
+    def _goes_on(self, claimed: Claimed) -> bool:
+        return self._take_over is TakeOver.RESUME and claimed.take_overs <= MOST_TAKE_OVERS
 
     async def recover_forever(self) -> None:
-        """Recover now and then; runs until cancelled."""
+        """Recover now and then, and when another process leaves turns; runs until cancelled."""
         while True:
             await self.recover()
-            await pause(RECOVER_EVERY_SECONDS)
+            await self._store.next_left()
+
+    async def steer_forever(self) -> None:
+        """Hear what other replicas were asked of turns that run here; runs until cancelled."""
+        while True:
+            turn_ids = await self._store.next_steered()
+            await self._hear(turn_ids or self._live)
 
     async def drain(self, seconds: float) -> None:
         """Let the turns that run here come to their end, watched or not."""
+        self._is_leaving = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
     async def aclose(self) -> None:
-        """Stop all turns where they are; the next start recovers them."""
-        if self._admissions:
-            await asyncio.wait(self._admissions)
+        """Stop all turns where they are; another process, or the next start, goes on with them."""
+        self._is_leaving = True
+        if self._short:
+            await asyncio.wait(self._short)
+        was_running = bool(self._tasks)
         for task in self._tasks:
             task.cancel()
         for task in list(self._tasks):
             with suppress(asyncio.CancelledError):
                 await task
+        if was_running:
+            with suppress(MinaraError):
+                await self._store.leave()
+
+    def _enter(self, turn: Turn, past: Past) -> LiveTurn:
+        live = LiveTurn(
+            turn, events=self._events, encode=self._encode, clock=self._clock, past=past
+        )
+        self._live[turn.context.turn_id] = live
+        return live
+
+    async def _hear(self, turn_ids: Collection[TurnId]) -> None:
+        """Pass on what is asked of those of these turns that run here."""
+        here = [turn_id for turn_id in turn_ids if turn_id in self._live]
+        if not here:
+            return
+        for turn_id, asked in (await self._store.steering(here)).items():
+            live = self._live.get(turn_id)
+            if live is not None:
+                live.steer(asked.stop, asked.interjections)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self._keep(work, self._tasks)
+
+    def _spawn_short(self, work: Coroutine[None, None, None]) -> None:
+        self._keep(work, self._short)
+
+    def _keep(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[Any]]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        tasks.add(task)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._report_bug(error)
+        def finished(_: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not is_elsewhere(error):
+                self._report_bug(error)
 
-    async def _run(self, live: LiveTurn, ahead: int) -> None:
-        if ahead:
-            live.emit(TurnQueued(position=ahead))
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(live.pump())
-                group.create_task(self._run_in_line(live, ahead))
-        finally:
-            await self._leave(live)
+        task.add_done_callback(finished)
 
-    async def _run_in_line(self, live: LiveTurn, ahead: int) -> None:
-        """Wait for the turns admitted before it, wherever they run; then it is this one's time."""
-        while ahead:
-            await pause(QUEUE_POLL_SECONDS)
-            ahead = await self._store.ahead(live.turn.context.turn_id)
-        await self._run_as_writer(live)
-
-    async def _leave(self, live: LiveTurn) -> None:
+    async def _leave_after(self, live: LiveTurn, work: Coroutine[None, None, None]) -> None:
         """Forget a turn that no longer runs here; one without its end is recovered later."""
-        self._live.pop(live.turn.context.turn_id, None)
-        await live.abandon()
-
-    async def _run_as_writer(self, live: LiveTurn) -> None:
-        turn = live.turn
         try:
-            async with self._writers.hold(turn.context.session_id) as epoch:
-                context = replace(turn.context, session_epoch=epoch)
-                await self._runner.run(replace(turn, context=context), live.emit)
-                # The session's next turn begins once this one's end is stored and told.
-                await live.ended()
-        except MinaraError as error:
-            live.emit(TurnFailed(reason=error.reason, message=error.message))
-
-    async def _end_interrupted(self, live: LiveTurn) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(live.pump())
-                group.create_task(self._tell_end(live))
+            await work
         finally:
-            await self._leave(live)
-
-    async def _tell_end(self, live: LiveTurn) -> None:
-        message = "the process that ran this turn ended; what it recorded is kept"
-        try:
-            async with self._writers.hold(live.turn.context.session_id) as epoch:
-                context = replace(live.turn.context, session_epoch=epoch)
-                turn = replace(live.turn, context=context)
-                committed = await self._workspace.commit(TurnRecord.of_interrupted(turn))
-        except MinaraError as error:
-            live.emit(TurnFailed(reason=error.reason, message=message))
-            return
-        if committed.state is TurnState.COMPLETED and committed.finish_reason is not None:
-            live.emit(TurnCompleted(finish_reason=committed.finish_reason, usage=committed.usage))
-        else:
-            live.emit(TurnFailed(reason=ErrorReason.SHUTTING_DOWN, message=message))
+            self._live.pop(live.turn.context.turn_id, None)
+            await live.abandon()
 
     async def _follow_stored(
         self, turn_id: TurnId, user_id: UserId, after: int
-    ) -> AsyncIterator[list[StoredEvent]]:
-        with self._store.watch(turn_id) as stirred:
+    ) -> AsyncGenerator[list[StoredEvent]]:
+        with self._events.watch(turn_id) as stirred:
             while True:
                 found = await self._store.find(turn_id, user_id)
-                batch = await self._store.events_after(turn_id, after)
+                batch = await self._events.events_after(turn_id, after)
                 if batch:
                     yield batch
                     after = batch[-1].sequence
                 elif found is None or found.is_over:
+                    if not await self._events.has_any(turn_id):
+                        raise _events_lost(turn_id)
                     return
                 else:
                     await stirred()
+
+
+def _events_lost(turn_id: TurnId) -> EventsLost:
+    return EventsLost(
+        "the events of this turn are kept no longer; read the turn itself",
+        metadata={"turn_id": turn_id},
+    )
 
 
 def _unknown_turn(turn_id: TurnId) -> NotFound:

@@ -46,6 +46,14 @@ class Route:
     def has_next(self) -> bool:
         return self._place + 1 < len(self._candidates)
 
+    def move_to(self, label: str) -> None:
+        """Go on with the candidate of this label, who spoke before; with who speaks now when there
+        is none."""
+        for place, candidate in enumerate(self._candidates):
+            if candidate.label == label:
+                self._place = max(self._place, place)
+                return
+
     def move_on(self) -> Candidate:
         """The next candidate, which speaks from now on."""
         self._place += 1

@@ -1,7 +1,7 @@
 """A turn: what starts it, what it may spend, what it leaves."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -15,6 +15,7 @@ from minara_core.messages import Message, user_message
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, PermissionTier
 from minara_core.turn_context import TurnContext
+from minara_orchestrator.domain.checkpoint import Past
 from minara_orchestrator.domain.history import Compaction
 from minara_orchestrator.domain.prompt import Prompt
 
@@ -54,6 +55,30 @@ class Turn:
     context: TurnContext
     input: TurnInput
     start_time: datetime
+
+
+class DoubleTexting(StrEnum):
+    """What becomes of a turn when another one of its session runs (turn.md §1)."""
+
+    ENQUEUE = "enqueue"
+    REJECT = "reject"
+    INTERRUPT = "interrupt"
+    INTERJECT = "interject"
+
+
+class Stop(StrEnum):
+    """How a turn is asked to stop: by a person who wants it to come to its end now, or since nobody
+    wants it any more."""
+
+    INTERRUPT = "interrupt"
+    CANCEL = "cancel"
+
+
+class TakeOver(StrEnum):
+    """What becomes of a turn whose process died."""
+
+    RESUME = "resume"
+    FAIL = "fail"
 
 
 class TurnState(StrEnum):
@@ -102,6 +127,7 @@ class Budget:
         self.steps = 0
         self.tool_calls = 0
         self.usage = TokenUsage()
+        self._was_last_call = False
 
     def allows_step(self, now: float) -> bool:
         """Whether one more model call fits; `now` is monotonic seconds."""
@@ -117,6 +143,8 @@ class Budget:
             return self._met("turn_output_tokens")
         if self._dollars_left <= 0:
             return self._met(self._dollar_limit)
+        if self._was_last_call and self._has_no_calls_left:
+            return self._met("tool_calls")
         return self._met("wall_time") if now >= self._deadline else None
 
     def _met(self, limit: str, reason: FinishReason = FinishReason.BUDGET) -> FinishReason:
@@ -134,7 +162,16 @@ class Budget:
     @property
     def next_step_is_last(self) -> bool:
         """Whether the step that comes is the last one allowed: the model must conclude in it."""
-        return self.steps + 1 >= self._limits.max_steps
+        return self.steps + 1 >= self._limits.max_steps or self._has_no_calls_left
+
+    @property
+    def _has_no_calls_left(self) -> bool:
+        return self.tool_calls >= self._limits.max_tool_calls
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether the step that runs is the last one allowed."""
+        return self.steps >= self._limits.max_steps or self._was_last_call
 
     def output_allowance(self, input_tokens: int, cost: CallCost) -> int:
         """How many tokens the next call may say, so that with its estimated input no limit is
@@ -196,6 +233,7 @@ class Budget:
 
     def start_step(self) -> int:
         """The number of the step that starts now, from 1."""
+        self._was_last_call = self._has_no_calls_left
         self.steps += 1
         return self.steps
 
@@ -207,6 +245,30 @@ class Budget:
         granted = min(wanted, self._limits.max_tool_calls - self.tool_calls)
         self.tool_calls += granted
         return granted
+
+    def go_on_from(self, *, steps: int, tool_calls: int, usage: TokenUsage) -> None:
+        """Take over what the turn had used before its process ended; its time begins anew."""
+        self.steps, self.tool_calls, self.usage = steps, tool_calls, usage
+
+    def share(self, among: int, max_steps: int, now: float) -> "Budget":
+        """What each of `among` sub-agents that begin now may use: together half of what is left."""
+        parts = 2 * among
+        limits = replace(
+            self._limits,
+            max_steps=max_steps,
+            max_tool_calls=max(1, (self._limits.max_tool_calls - self.tool_calls) // parts),
+            max_input_tokens=(self._limits.max_input_tokens - self.usage.input_tokens) // parts,
+            max_output_tokens=(self._limits.max_output_tokens - self.usage.output_tokens) // parts,
+            max_cost_usd=self._dollars_left / parts,
+            max_session_day_usd=self._dollars_left / parts,
+            wall_time_seconds=self.seconds_left(now) / 2,
+        )
+        return Budget(limits, now)
+
+    def charge_share(self, share: "Budget") -> None:
+        """Count what a sub-agent has used of its share."""
+        self.charge(share.usage)
+        self.tool_calls += share.tool_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,17 +308,21 @@ class TurnRecord:
     compaction: Compaction | None = None
 
     @classmethod
-    def of_interrupted(cls, turn: Turn) -> Self:
-        """The record of a turn whose process died: its message alone."""
-        text = input_text(turn.input)
+    def of_cut_off(cls, turn: Turn, past: Past) -> Self:
+        """The record of a turn whose process died and that nobody goes on with: what it kept."""
+        text, last = input_text(turn.input), past.last
+        provider, _, model = last.speaker.partition(":")
         return cls(
             turn=turn,
             state=TurnState.FAILED,
-            messages=(user_message(text),) if text else (),
-            usage=TokenUsage(),
-            provider="",
-            model="",
-            step_count=0,
+            messages=past.transcript or ((user_message(text),) if text else ()),
+            usage=last.usage,
+            provider=provider,
+            model=model,
+            step_count=max(last.step, past.told.highest_step),
+            sent_blocks=past.checkpoints[0].opening.sent_blocks
+            if past.checkpoints and past.checkpoints[0].opening
+            else (),
             failure_reason=ErrorReason.SHUTTING_DOWN,
         )
 

@@ -1,6 +1,5 @@
 """ToolService: convert in, call, convert out."""
 
-import re
 from collections.abc import AsyncIterator, Sequence
 
 import grpc.aio
@@ -11,6 +10,7 @@ from minara.type.v1 import permission_pb2 as permission_pb
 from minara.type.v1 import taxonomy_pb2 as taxonomy_pb
 from minara_core.errors import InvalidRequest
 from minara_core.grant import GrantType
+from minara_core.ids import TurnId
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, PermissionTier
 from minara_core.tooling import ToolCall
@@ -25,12 +25,12 @@ from minara_runtime.convert import (
 from minara_runtime.convert_actions import action_to_pb
 from minara_tools.app.execute_tools import Batch, CallProgressed, CallUpdate, ToolDispatcher
 from minara_tools.app.open_turn import TurnOpening
+from minara_tools.domain.call_paths import is_call_path
 from minara_tools.domain.catalog import catalog_of, listed_sets, unavailable_tools
 from minara_tools.domain.ledger import Selection
 from minara_tools.domain.registry import ToolRegistry
 
 MAX_CALLS = 64
-_CALL_ID = re.compile(r"[!-~]{1,200}")
 
 
 class ToolServicer(tools_grpc.ToolServiceServicer):
@@ -70,6 +70,7 @@ class ToolServicer(tools_grpc.ToolServiceServicer):
             message=request.message,
             decided_action_id=request.decided_action_id,
             validate_only=request.validate_only,
+            into_turn_id=TurnId(request.into_turn_id),
         )
         standing = opened.standing
         return tools_pb.OpenTurnResponse(
@@ -144,8 +145,10 @@ def _calls(request: tools_pb.ExecuteToolsRequest) -> Sequence[ToolCall]:
     ids = {call.tool_call_id for call in calls}
     if not calls or len(calls) > MAX_CALLS:
         raise _invalid(f"a batch has 1 to {MAX_CALLS} calls", "calls")
-    if len(ids) != len(calls) or not all(_CALL_ID.fullmatch(one) for one in ids):
+    if len(ids) != len(calls):
         raise _invalid("every call of a batch has an id of its own", "calls.tool_call_id")
+    if not all(is_call_path(one) for one in ids):
+        raise _invalid("a call is <step>.<index>, or a path of them", "calls.tool_call_id")
     return calls
 
 

@@ -31,6 +31,7 @@ TURNS = sa.Table(
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("message", sa.Text, nullable=False),
     sa.Column("decided_action_id", sa.Text, nullable=False),
+    sa.Column("into_turn_id", sa.Text, nullable=False, server_default=""),
     sa.Column("is_open", sa.Boolean, nullable=False),
     sa.Column("is_completed", sa.Boolean, nullable=False),
     sa.Column("open_time", UtcTime, nullable=False),

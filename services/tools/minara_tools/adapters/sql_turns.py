@@ -1,47 +1,32 @@
 """The turn ledger: turns, their sessions' epochs, and what each has used and read."""
 
-import json
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import ReturningInsert
 
 from minara_core.actions import ActionState
-from minara_core.errors import Conflict, NotFound
-from minara_core.ids import DIRECT_SESSION, SessionId, ToolCallId, TurnId, UserId
-from minara_core.reasons import ErrorReason
-from minara_core.taxonomy import Origin, PermissionTier
+from minara_core.ids import DIRECT_SESSION, ToolCallId, TurnId, UserId
 from minara_core.tooling import ToolResult
 from minara_runtime.database import Database
-from minara_runtime.statements import insert_if_absent, one_of
+from minara_runtime.statements import one_of
 from minara_tools.adapters.result_json import outcome_from_text, pending_action_in
 from minara_tools.adapters.sql_action_rows import actions_by_id, load_actions
 from minara_tools.adapters.sql_tables import PENDING_ACTIONS, SESSIONS, TOOL_CALLS, TURNS
 from minara_tools.adapters.sql_trading import HasHaltFile, trading_standing
+from minara_tools.adapters.sql_turn_rows import check_owner, interject, register, turn_record
+from minara_tools.adapters.sql_turn_words import human_messages, interjections
 from minara_tools.app.stores import KnownTurn, RecordedCall, TurnRecord, TurnStanding
 from minara_tools.domain import results
 from minara_tools.domain.approvals import CONFIRMED_STATES, TELLABLE_STATES
-from minara_tools.domain.intent import REJECTIONS_IN_A_ROW, REMEMBERED_MESSAGES
+from minara_tools.domain.intent import REJECTIONS_IN_A_ROW
 from minara_tools.domain.trading import TradingStanding
 
 _OWNER = sa.select(SESSIONS.c.user_id).where(SESSIONS.c.session_id == sa.bindparam("session"))
-_TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
 _KNOWN = (
     sa.select(TURNS, SESSIONS.c.epoch.label("session_epoch"))
     .join(SESSIONS, SESSIONS.c.session_id == TURNS.c.session_id)
     .where(TURNS.c.turn_id == sa.bindparam("turn"))
-)
-_CLOSE_OTHERS = (
-    sa.update(TURNS)
-    .where(
-        TURNS.c.session_id == sa.bindparam("session"),
-        TURNS.c.turn_id != sa.bindparam("turn"),
-        TURNS.c.is_open == sa.true(),
-    )
-    .values(is_open=False)
 )
 _CLOSE = (
     sa.update(TURNS)
@@ -49,30 +34,6 @@ _CLOSE = (
     .values(is_open=False)
 )
 _COMPLETE = _CLOSE.values(is_completed=True)
-_ASKED = sa.alias(TURNS, "asked")
-_LAST_ANSWERED = (
-    sa.select(sa.func.coalesce(sa.func.max(_ASKED.c.position), 0))
-    .join(PENDING_ACTIONS, PENDING_ACTIONS.c.turn_id == _ASKED.c.turn_id)
-    .where(
-        PENDING_ACTIONS.c.session_id == sa.bindparam("session"),
-        PENDING_ACTIONS.c.state != ActionState.PENDING.value,
-        _ASKED.c.turn_id != sa.bindparam("turn"),
-    )
-    .scalar_subquery()
-)
-# A message whose move was answered, with yes or no, asks for nothing again.
-_MESSAGES = (
-    sa.select(TURNS.c.message)
-    .where(
-        TURNS.c.session_id == sa.bindparam("session"),
-        TURNS.c.position <= sa.bindparam("until"),
-        TURNS.c.position > _LAST_ANSWERED,
-        one_of(TURNS.c.origin, [origin.value for origin in Origin if origin.is_human]),
-        TURNS.c.message != "",
-    )
-    .order_by(TURNS.c.position.desc())
-    .limit(REMEMBERED_MESSAGES)
-)
 _DECIDED = (
     sa.select(PENDING_ACTIONS.c.state)
     .where(
@@ -149,7 +110,7 @@ class SqlTurns:
 
     async def open(self, turn: TurnRecord) -> TurnStanding:
         def write(connection: sa.Connection) -> TurnStanding:
-            _register(connection, turn)
+            register(connection, turn)
             standing = self._standing(connection, turn)
             told = [action.pending_action_id for action in standing.untold_outcomes]
             if told:
@@ -159,11 +120,18 @@ class SqlTurns:
         # What a turn does is written after this, so it never lasts without the turn.
         return await self._database.transaction(write, brief=True)
 
+    async def interject(self, message: TurnRecord) -> TurnStanding:
+        def write(connection: sa.Connection) -> TurnStanding:
+            interject(connection, message)
+            return self._standing(connection, message)
+
+        return await self._database.transaction(write, brief=True)
+
     async def standing(self, turn: TurnRecord) -> TurnStanding:
         def look(connection: sa.Connection) -> TurnStanding:
             owner = connection.execute(_OWNER, {"session": turn.session_id}).scalar()
             if owner is not None:
-                _check_owner(owner, turn)  # only a writer needs the newest epoch
+                check_owner(owner, turn)  # only a writer needs the newest epoch
             return self._standing(connection, turn)
 
         return await self._database.read(look)
@@ -181,17 +149,21 @@ class SqlTurns:
             row = connection.execute(_KNOWN, {"turn": turn_id}).mappings().first()
             if row is None or row["user_id"] != user_id:
                 return None
-            until = {"session": row["session_id"], "turn": turn_id, "until": row["position"]}
-            messages = connection.execute(_MESSAGES, until)
+            session_id, position = row["session_id"], row["position"]
             made = connection.execute(_MADE, {"turn": turn_id}).all()
             seen = {call.tool_call_id for call in made}.intersection(call_ids)
-            decided = connection.execute(_DECIDED, {"session": row["session_id"]}).scalars().all()
+            decided = connection.execute(_DECIDED, {"session": session_id}).scalars().all()
             return KnownTurn(
-                turn=_record(row),
+                turn=turn_record(row),
                 is_open=row["is_open"],
                 session_epoch=row["session_epoch"],
                 trading=trading_standing(connection, user_id, self._has_halt_file),
-                human_messages=tuple(messages.scalars()),
+                human_messages=human_messages(
+                    connection, session_id=session_id, turn_id=turn_id, position=position
+                ),
+                interjections=interjections(
+                    connection, session_id=session_id, turn_id=turn_id, position=position
+                ),
                 calls_made=len(made),
                 was_rejected_again=decided.count(ActionState.REJECTED.value) >= REJECTIONS_IN_A_ROW,
                 read_sources=tuple(sorted({call.tool_name for call in made if call.marks_turn})),
@@ -212,7 +184,7 @@ class SqlTurns:
             _UNTOLD,
             of_session
             | {
-                "turn": turn.turn_id,
+                "turn": turn.into_turn_id or turn.turn_id,
                 "decided": turn.decided_action_id,
                 "person": turn.user_id,
             },
@@ -222,82 +194,6 @@ class SqlTurns:
             pending_actions=load_actions(connection, pending.mappings().all()),
             untold_outcomes=load_actions(connection, untold.mappings().all()),
         )
-
-
-def _register(connection: sa.Connection, turn: TurnRecord) -> None:
-    seen = {"session_id": turn.session_id, "user_id": turn.user_id, "epoch": turn.epoch}
-    session = connection.execute(_seen_session(connection.dialect.name), seen).one()
-    _check_session(session.user_id, session.epoch, turn)
-    if insert_if_absent(connection, TURNS, _turn_row(turn)):
-        others = {"session": turn.session_id, "turn": turn.turn_id}
-        connection.execute(_CLOSE_OTHERS, others)
-        return
-    known = connection.execute(_TURN, {"turn": turn.turn_id}).one()
-    if (known.user_id, known.session_id) != (turn.user_id, turn.session_id):
-        raise NotFound("no such turn", reason=ErrorReason.TURN_NOT_FOUND)
-
-
-@cache
-def _seen_session(dialect: str) -> ReturningInsert[str, int]:
-    """Make or lock a session's row and leave the highest epoch in it; says whose it is."""
-    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(SESSIONS)
-    highest = sa.case(
-        (SESSIONS.c.epoch < insert.excluded.epoch, insert.excluded.epoch), else_=SESSIONS.c.epoch
-    )
-    return insert.on_conflict_do_update(
-        index_elements=[SESSIONS.c.session_id], set_={"epoch": highest}
-    ).returning(SESSIONS.c.user_id, SESSIONS.c.epoch)
-
-
-def _check_owner(user_id: str, turn: TurnRecord) -> None:
-    if user_id != turn.user_id:
-        raise NotFound("no such session", reason=ErrorReason.SESSION_NOT_FOUND)
-
-
-def _check_session(user_id: str, epoch: int, turn: TurnRecord) -> None:
-    _check_owner(user_id, turn)
-    if turn.epoch < epoch:
-        raise Conflict(
-            "another process serves this session now",
-            reason=ErrorReason.EPOCH_STALE,
-            metadata={"session_epoch": str(epoch)},
-        )
-
-
-def _turn_row(turn: TurnRecord) -> dict[str, object]:
-    return {
-        "turn_id": turn.turn_id,
-        "session_id": turn.session_id,
-        "user_id": turn.user_id,
-        "origin": turn.origin.value,
-        "opted_in": turn.opted_in,
-        "granted_sets": json.dumps(sorted(turn.granted_sets)),
-        "asked_sets": json.dumps(sorted(turn.asked_sets)),
-        "grant_ceiling": int(turn.grant_ceiling),
-        "epoch": turn.epoch,
-        "message": turn.message.replace("\0", ""),  # PostgreSQL stores no NUL
-        "decided_action_id": turn.decided_action_id,
-        "is_open": True,
-        "is_completed": False,
-        "open_time": turn.open_time,
-    }
-
-
-def _record(row: Any) -> TurnRecord:
-    return TurnRecord(
-        turn_id=TurnId(row["turn_id"]),
-        session_id=SessionId(row["session_id"]),
-        user_id=UserId(row["user_id"]),
-        origin=Origin(row["origin"]),
-        opted_in=row["opted_in"],
-        granted_sets=frozenset(json.loads(row["granted_sets"])),
-        asked_sets=frozenset(json.loads(row["asked_sets"])),
-        grant_ceiling=PermissionTier(row["grant_ceiling"]),
-        epoch=row["epoch"],
-        message=row["message"],
-        decided_action_id=row["decided_action_id"],
-        open_time=row["open_time"],
-    )
 
 
 def _recorded(

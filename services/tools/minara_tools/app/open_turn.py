@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from minara_core.clock import Clock
-from minara_core.errors import Conflict, NotAuthenticated
+from minara_core.errors import Conflict, InvalidRequest, NotAuthenticated
 from minara_core.grant import Grant, GrantType
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
@@ -40,12 +40,23 @@ class TurnOpening:
         message: str,
         decided_action_id: str,
         validate_only: bool,
+        into_turn_id: TurnId,
     ) -> OpenedTurn:
-        """Register the turn. Raises NotAuthenticated (GRANT_MISMATCH) for words the grant does not
-        prove, Conflict (EPOCH_STALE), NotFound for a foreign session."""
+        """Register the turn, or its message as said in the turn `into_turn_id`.
+
+        Raises NotAuthenticated (GRANT_MISMATCH) for words the grant does not prove, Conflict
+        (EPOCH_STALE), NotFound for a foreign session; with `into_turn_id` also as
+        TurnStore.interject, and InvalidRequest for anything but the words of a person.
+        """
         _check_message(grant, message)
-        turn = self._record(grant, context, message, decided_action_id)
-        standing = await (self._turns.standing(turn) if validate_only else self._turns.open(turn))
+        turn = self._record(grant, context, message, decided_action_id, into_turn_id)
+        if into_turn_id:
+            _check_interjection(turn, validate_only=validate_only)
+            standing = await self._turns.interject(turn)
+        elif validate_only:
+            standing = await self._turns.standing(turn)
+        else:
+            standing = await self._turns.open(turn)
         ceiling = permission.turn_ceiling(
             origin=turn.origin,
             opted_in=turn.opted_in,
@@ -73,7 +84,7 @@ class TurnOpening:
         known = await self._turns.find(context.turn_id, UserId(grant.subject), ids)
         if known is None or known.turn.session_id != context.session_id:
             trading = await self._turns.trading(UserId(grant.subject))
-            turn = self._record(grant, context, "", "")
+            turn = self._record(grant, context, "", "", TurnId(""))
             known = _never_opened(turn, trading)
         if context.session_epoch < known.session_epoch:
             raise Conflict(
@@ -106,7 +117,12 @@ class TurnOpening:
         return Batch(ledger=ledger, recorded={}, calls=(call,), selection=Selection())
 
     def _record(
-        self, grant: Grant, context: TurnContext, message: str, decided_action_id: str
+        self,
+        grant: Grant,
+        context: TurnContext,
+        message: str,
+        decided_action_id: str,
+        into_turn_id: TurnId,
     ) -> TurnRecord:
         return TurnRecord(
             turn_id=context.turn_id,
@@ -121,6 +137,7 @@ class TurnOpening:
             message=message,
             decided_action_id=decided_action_id,
             open_time=self._clock.now(),
+            into_turn_id=into_turn_id,
         )
 
 
@@ -136,6 +153,28 @@ def _check_message(grant: Grant, message: str) -> None:
         )
 
 
+def _check_interjection(message: TurnRecord, *, validate_only: bool) -> None:
+    """Only a person puts words into a running turn; they are words, and never a decision."""
+    if not message.message.strip():
+        raise InvalidRequest(
+            "an interjection has words",
+            reason=ErrorReason.MESSAGE_EMPTY,
+            metadata={"field": "message"},
+        )
+    wrong = {
+        "context.origin": not message.origin.is_human,
+        "validate_only": validate_only,
+        "decided_action_id": bool(message.decided_action_id),
+        "into_turn_id": message.into_turn_id == message.turn_id,
+    }
+    for field, is_wrong in wrong.items():
+        if is_wrong:
+            raise InvalidRequest(
+                "a message of a person goes into another turn of theirs, as words only",
+                metadata={"field": field},
+            )
+
+
 def _never_opened(turn: TurnRecord, trading: TradingStanding) -> KnownTurn:
     return KnownTurn(
         turn=turn,
@@ -143,6 +182,7 @@ def _never_opened(turn: TurnRecord, trading: TradingStanding) -> KnownTurn:
         session_epoch=0,
         trading=trading,
         human_messages=(),
+        interjections=(),
         calls_made=0,
         was_rejected_again=False,
         read_sources=(),
@@ -170,6 +210,7 @@ def _ledger(known: KnownTurn, asked_sets: Iterable[str]) -> TurnLedger:
         opted_in=turn.opted_in,
         message=turn.message,
         human_messages=known.human_messages,
+        interjections=known.interjections,
         calls_made=known.calls_made,
         was_rejected_again=known.was_rejected_again,
         read_sources=known.read_sources,

@@ -17,7 +17,8 @@ from minara_tools.domain.trading import TradingStanding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """A turn as its grant proves it; `epoch` is the one fact that only the orchestrator says."""
+    """A turn, or a message put into the turn `into_turn_id`, as its grant proves it; `epoch` and
+    `into_turn_id` are what only the orchestrator says."""
 
     turn_id: TurnId
     session_id: SessionId
@@ -31,6 +32,7 @@ class TurnRecord:
     message: str
     decided_action_id: str
     open_time: datetime
+    into_turn_id: TurnId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +57,16 @@ class RecordedCall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTurn:
     """A turn from the ledger. `session_epoch` is the highest one seen, `recorded` those of the
-    asked-for calls that were seen before; `was_rejected_again` when the person rejected the last
-    two previews of the session that they decided."""
+    asked-for calls that were seen before; `interjections` are what people put into the turn, newest
+    first, and `human_messages` the session's newest, those included; `was_rejected_again` when the
+    person rejected the last two previews of the session that they decided."""
 
     turn: TurnRecord
     is_open: bool
     session_epoch: int
     trading: TradingStanding
     human_messages: tuple[str, ...]
+    interjections: tuple[str, ...]
     calls_made: int
     was_rejected_again: bool
     read_sources: tuple[str, ...]
@@ -75,6 +79,16 @@ class TurnStore(Protocol):
 
         The same turn again changes nothing but a higher epoch. Raises Conflict (EPOCH_STALE) for a
         lower epoch than the session's, NotFound for a foreign session or turn.
+        """
+        ...
+
+    async def interject(self, message: TurnRecord) -> TurnStanding:
+        """Count a message as said in the open turn `into_turn_id`, which stays as it is.
+
+        No turn is opened for it, and no outcome counts as told by it. The same message again
+        changes nothing, also when the turn is over. Raises NotFound (TURN_NOT_FOUND) for a turn
+        that is not of this user and session, Conflict: TURN_OVER, EPOCH_STALE, and
+        IDEMPOTENCY_KEY_REUSED for what was a turn, or went into another.
         """
         ...
 

@@ -4,6 +4,7 @@ from minara_core.reasons import DenialReason
 from minara_core.taxonomy import PermissionTier, TradingState
 from minara_tools.domain import permission
 from minara_tools.domain.boundary import check_boundary
+from minara_tools.domain.call_paths import DEEPEST, depth
 from minara_tools.domain.hooks import BeforeToolCallHook, GateInput
 from minara_tools.domain.intent import (
     REJECTIONS_IN_A_ROW,
@@ -12,7 +13,7 @@ from minara_tools.domain.intent import (
     named_move,
 )
 from minara_tools.domain.ledger import MAX_TOOL_CALLS
-from minara_tools.domain.local_tools import ALWAYS_CALLABLE
+from minara_tools.domain.local_tools import ALWAYS_CALLABLE, FOR_THE_TURN_ALONE
 from minara_tools.domain.outcomes import ToolCallBlockedError
 from minara_tools.domain.permission import Verdict
 from minara_tools.domain.registry import ToolEntry
@@ -61,6 +62,23 @@ def grant_valid(given: GateInput) -> None:
             DenialReason.GRANT_INVALID,
             gate="grant_valid",
             message="outside a turn only READ_ONLY tools run",
+        )
+
+
+def subagent_allowed(given: GateInput) -> None:
+    """A sub-agent reads: it moves nothing, asks nobody, and does not nest without end."""
+    entry, level = _entry(given), depth(given.call.tool_call_id)
+    if not level:
+        return
+    is_turns_own = entry.name in FOR_THE_TURN_ALONE
+    is_too_strong = entry.is_fund_moving or entry.permission_tier > PermissionTier.CONFIRM_ONCE
+    is_too_deep = entry.name == "subagent" and level >= DEEPEST
+    if is_turns_own or is_too_strong or is_too_deep:
+        raise ToolCallBlockedError(
+            DenialReason.SUBAGENT_FORBIDDEN,
+            gate="subagent",
+            message="a sub-agent may not call this; say in your answer what is needed",
+            metadata={"tool": entry.name},
         )
 
 
@@ -114,7 +132,7 @@ def analysis_trade_boundary(given: GateInput) -> None:
 
 def intent_fits(given: GateInput) -> None:
     if given.arguments is not None:
-        check_intent(_entry(given), given.arguments, given.ledger.message)
+        check_intent(_entry(given), given.arguments, given.ledger.words)
 
 
 def not_rejected_again(given: GateInput) -> None:
@@ -145,6 +163,7 @@ GATES: tuple[BeforeToolCallHook, ...] = (
     arguments_valid,
     available,
     grant_valid,
+    subagent_allowed,
     trading_state,
     tool_set_allowed,
     tool_callable,

@@ -40,21 +40,32 @@ def named_move(entry: ToolEntry, arguments: BaseModel) -> NamedMove | None:
     )
 
 
-def check_intent(entry: ToolEntry, arguments: BaseModel, message: str) -> None:
+def check_intent(entry: ToolEntry, arguments: BaseModel, words: Sequence[str]) -> None:
     """Raises ToolCallBlockedError (INTENT_MISMATCH) when a money call contradicts its own `intent`
-    or the person's words of this turn, or cannot be compared with them."""
+    or the person's words of this turn, newest first, or cannot be compared with them.
+
+    Words that name the move replace what was said before them in the turn; newer ones about another
+    asset leave it standing, as with `is_solicited`.
+    """
     if not entry.is_fund_moving:
         return
     move = named_move(entry, arguments)
     if move is None or not states_intent(arguments):
         raise _mismatch("the tool does not say what it would do", {"field": "direction"})
-    for source, text in (("intent", arguments.intent), ("message", message)):
-        field = contradiction(text, move) if text.strip() else None
+    own = _contradicted(arguments.intent, move)
+    if own is not None:
+        raise _not_that_of("intent", own)
+    others: list[str] = []
+    for text in words:
+        field = _contradicted(text, move)
+        if field in _TAKEN_BACK:
+            raise _not_that_of("message", field)
         if field is not None:
-            raise _mismatch(
-                f"the {field} of this call is not that of the {source}",
-                {"field": field, "source": source},
-            )
+            others.append(field)
+        elif names_move(text, move):
+            return
+    if others:
+        raise _not_that_of("message", others[0])
 
 
 def is_solicited(human_messages: Sequence[str], move: NamedMove | None) -> bool:
@@ -99,6 +110,16 @@ def ticker_of(symbol: str) -> str:
         if not rest.strip(" $"):
             return found.symbol
     return base.upper()
+
+
+def _contradicted(text: str, move: NamedMove) -> str | None:
+    return contradiction(text, move) if text.strip() else None
+
+
+def _not_that_of(source: str, field: str) -> ToolCallBlockedError:
+    return _mismatch(
+        f"the {field} of this call is not that of the {source}", {"field": field, "source": source}
+    )
 
 
 def _mismatch(message: str, metadata: dict[str, str]) -> ToolCallBlockedError:

@@ -13,8 +13,9 @@ MAX_TOOL_CALLS = 200
 class TurnLedger:
     """Facts of one turn as the tools service knows them.
 
-    `message` is the person's text of this turn, proven by the grant, or empty; `human_messages` are
-    the session's last three of people, newest first, this one included. `tool_sets` is what grant,
+    `message` is the text that began this turn, proven by the grant, or empty; `interjections` are
+    what a person put into it since, newest first. `human_messages` are the session's last three of
+    people, newest first, those of this turn included. `tool_sets` is what grant,
     context and origin allow. `was_rejected_again` when the person rejected the session's last two
     decided previews. `is_request` stands for a single read outside any turn.
     """
@@ -30,10 +31,16 @@ class TurnLedger:
     opted_in: bool = False
     is_request: bool = False
     message: str = ""
+    interjections: tuple[str, ...] = ()
     human_messages: tuple[str, ...] = ()
     calls_made: int = 0
     was_rejected_again: bool = False
     read_sources: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that was said in this turn, newest first."""
+        return (*self.interjections, self.message)
 
     @property
     def has_human_message(self) -> bool:

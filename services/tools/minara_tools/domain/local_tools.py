@@ -1,6 +1,6 @@
 """Tools that the orchestrator runs itself; gated and audited here like all others."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,7 +8,9 @@ from minara_core.taxonomy import PermissionTier
 from minara_core.tooling import Executor
 from minara_tools.domain.registry import ToolEntry
 
-ALWAYS_CALLABLE = frozenset({"activate_skills", "ask_user"})
+ALWAYS_CALLABLE = frozenset({"activate_skills", "ask_user", "subagent"})
+FOR_THE_TURN_ALONE = frozenset({"activate_skills", "ask_user"})
+"""A sub-agent has no person to ask, and its skills are those of its turn."""
 
 _ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -35,8 +37,32 @@ class AskUserArguments(BaseModel):
     ] = []
 
 
+class SubagentArguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=4_000,
+            description="All it must know: it sees neither this conversation nor its results.",
+        ),
+    ]
+    tool_sets: Annotated[
+        list[Literal["read", "analysis", "memory", "web"]],
+        Field(
+            min_length=1,
+            max_length=4,
+            description="What it may use of that which this turn may use.",
+        ),
+    ]
+    max_steps: Annotated[
+        int, Field(ge=1, le=12, description="Model calls it may make at most.")
+    ] = 6
+
+
 def local_tools() -> tuple[ToolEntry, ...]:
-    """`activate_skills` and `ask_user`, of tool set `turn`."""
+    """`activate_skills`, `ask_user` and `subagent`, of tool set `turn`."""
     return (
         ToolEntry(
             name="activate_skills",
@@ -60,6 +86,20 @@ def local_tools() -> tuple[ToolEntry, ...]:
             arguments=AskUserArguments,
             permission_tier=PermissionTier.READ_ONLY,
             untrusted_output=False,
+            executor=Executor.ORCHESTRATOR,
+        ),
+        ToolEntry(
+            name="subagent",
+            tool_set="turn",
+            description=(
+                "Give a task that needs much reading and a short answer to a sub-agent, such as "
+                "comparing many assets. It begins with nothing but the task, only reads, can "
+                "neither ask the person nor move or prepare to move money, and shares what is "
+                "left of this turn's budget. Returns its final text. For one or two calls make "
+                "them yourself."
+            ),
+            arguments=SubagentArguments,
+            permission_tier=PermissionTier.READ_ONLY,
             executor=Executor.ORCHESTRATOR,
         ),
     )

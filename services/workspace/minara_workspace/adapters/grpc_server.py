@@ -12,7 +12,7 @@ from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
 from minara_core.errors import InvalidRequest, NotAuthenticated
 from minara_core.grant import GrantType
 from minara_core.ids import SessionId, UserId
-from minara_core.messages import Role
+from minara_core.messages import Message, Role
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import DEFAULT_CEILING_STAGE, PermissionTier
 from minara_runtime import convert_enums as enums
@@ -195,6 +195,7 @@ def _record(request: context_pb.CommitTurnRequest) -> TurnRecord:
         decided_action_id=request.decided_action_id,
         start_time=time_from_pb(request.start_time),
         compaction=_compaction(request.compaction) if request.HasField("compaction") else None,
+        messages=_messages(request.messages),
     )
 
 
@@ -204,6 +205,7 @@ def _compaction(message: context_pb.Compaction) -> Compaction:
         raise InvalidRequest(
             "the parts of a compaction cover its history", metadata={"field": "compaction.parts"}
         )
+    _messages(message.history)
     return Compaction(
         history=_wire_form(message.history, message.parts),
         through_turn_number=message.through_turn_number,
@@ -219,12 +221,14 @@ def _compaction(message: context_pb.Compaction) -> Compaction:
     )
 
 
+def _messages(messages: Sequence[message_pb.Message]) -> tuple[Message, ...]:
+    """Raises InvalidRequest for a message that could not be read when it comes back."""
+    return tuple(message_from_pb(message) for message in messages)
+
+
 def _wire_form(
     messages: Sequence[message_pb.Message], parts: Iterable[context_pb.HistoryPart]
 ) -> bytes:
-    """Raises InvalidRequest for a message that could not be read when it comes back."""
-    for message in messages:
-        message_from_pb(message)
     return context_pb.PrepareTurnResponse(history=messages, history_parts=parts).SerializeToString()
 
 

@@ -8,6 +8,7 @@ from minara_core.audit import AuditKind, AuditRecord
 from minara_core.events import FinishReason, TokenUsage
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.taxonomy import Origin
+from minara_workspace.domain.decisions import Decision
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import CommittedTurn, Session, TurnRecord, TurnState
 
@@ -46,6 +47,20 @@ def turn_row(record: TurnRecord, number: int) -> dict[str, Any]:
         "step_count": record.step_count,
         "facts": json.dumps(facts),
         "start_time": record.start_time,
+    }
+
+
+def decision_row(decision: Decision, now: datetime) -> dict[str, Any]:
+    return {
+        "turn_id": decision.turn_id,
+        "session_id": decision.session_id,
+        "user_id": decision.user_id,
+        "decided_action_id": decision.decided_action_id,
+        "parked_action_ids": json.dumps(decision.parked_action_ids),
+        "tool_names": json.dumps(decision.tool_names),
+        "message": decision.message,
+        "summary": decision.summary,
+        "time": now,
     }
 
 

@@ -22,14 +22,16 @@ from minara_workspace.adapters.sql_session_blocks import (
 from minara_workspace.adapters.sql_session_history import compact, history, spent_today
 from minara_workspace.adapters.sql_session_rows import (
     commit_audit,
+    decision_row,
     heartbeat_of,
     refresh_audit,
     session_of,
     turn_of,
     turn_row,
 )
-from minara_workspace.adapters.sql_tables import SESSIONS, TURNS
+from minara_workspace.adapters.sql_tables import DECISIONS, SESSIONS, TURNS
 from minara_workspace.app.ports import Page, Recorded, SessionMaterial
+from minara_workspace.domain.decisions import Decision
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import (
     FrozenBlocks,
@@ -43,6 +45,7 @@ VERSIONS = Path(__file__).parent / "migrations" / "versions"
 _SESSION = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("session"))
 _TURN = sa.select(TURNS).where(TURNS.c.turn_id == sa.bindparam("turn"))
 _INSERT_TURN = sa.insert(TURNS)
+_INSERT_DECISION = sa.insert(DECISIONS)
 _ADVANCE = (
     sa.update(SESSIONS)
     .where(SESSIONS.c.session_id == sa.bindparam("session"))
@@ -153,7 +156,9 @@ class SqlSessions:
         # However long, the history takes less to read than to parse, which this thread does next.
         return await self._database.read(read, brief=True)
 
-    async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
+    async def commit(
+        self, record: TurnRecord, blocks: FrozenBlocks | None, decision: Decision | None = None
+    ) -> Recorded:
         def write(connection: sa.Connection) -> Recorded:
             of_session = {"session": record.session_id}
             session = _check_owner(lock_row(connection, _SESSION, of_session), record.user_id)
@@ -175,6 +180,8 @@ class SqlSessions:
             connection.execute(_ADVANCE, _advance(record, session, row, sent))
             if blocks is not None:
                 freeze(connection, record.session_id, blocks)
+            if decision is not None:
+                connection.execute(_INSERT_DECISION, decision_row(decision, row["commit_time"]))
             audit.append(connection, [commit_audit(record, row)])
             return Recorded(turn=turn_of(row), is_new=True)
 

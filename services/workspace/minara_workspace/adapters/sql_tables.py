@@ -70,6 +70,27 @@ REFRESHES = sa.Table(
     sa.Column("session_id", sa.Text, primary_key=True),
     sa.Column("time", UtcTime, nullable=False),
 )
+# One row per turn that told a decision or left something to decide; lists are JSON.
+DECISIONS = sa.Table(
+    "decisions",
+    _TABLES,
+    sa.Column("turn_id", sa.Text, primary_key=True),
+    sa.Column(
+        "session_id",
+        sa.Text,
+        sa.ForeignKey("sessions.session_id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("decided_action_id", sa.Text, nullable=False),
+    sa.Column("parked_action_ids", sa.Text, nullable=False),
+    sa.Column("tool_names", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("time", UtcTime, nullable=False),
+    sa.Index("decisions_by_user", "user_id", "time"),
+    sa.Index("decisions_by_session", "session_id"),
+)
 META = sa.Table(
     "workspace_meta",
     _TABLES,

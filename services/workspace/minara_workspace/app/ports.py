@@ -1,11 +1,13 @@
 """What the workspace needs from the world."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
 from minara_core.ids import SessionId, UserId
+from minara_workspace.domain.decisions import Decision
 from minara_workspace.domain.document import Document
 from minara_workspace.domain.heartbeat import Heartbeat
 from minara_workspace.domain.session import CommittedTurn, FrozenBlocks, Session, TurnRecord
@@ -79,8 +81,11 @@ class Sessions(Protocol):
 
     async def material(self, session_id: SessionId, user_id: UserId) -> SessionMaterial: ...
 
-    async def commit(self, record: TurnRecord, blocks: FrozenBlocks | None) -> Recorded:
-        """Everything a turn leaves, in one transaction with its audit record.
+    async def commit(
+        self, record: TurnRecord, blocks: FrozenBlocks | None, decision: Decision | None = None
+    ) -> Recorded:
+        """Everything a turn leaves, in one transaction with its audit record; a decision goes when
+        its session goes.
 
         The first commit of a turn stands. Raises Conflict (EPOCH_STALE) for a stale writer,
         InvalidRequest for a compaction of turns that do not exist. A compaction of fewer turns than
@@ -117,3 +122,7 @@ class CommitTokens(Protocol):
         """None for an empty token. Raises InvalidRequest for one that is not ours or another
         turn's."""
         ...
+
+
+ObserveTurn = Callable[[TurnRecord, CommittedTurn], None]
+"""Tell whoever watches this process that a turn was committed: facts and ids, no talk."""

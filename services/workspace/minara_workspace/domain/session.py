@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from minara_core.events import FinishReason, TokenUsage
 from minara_core.ids import SessionId, TurnId, UserId
+from minara_core.messages import Message
 from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier
 
 TITLE_LENGTH = 60
@@ -61,8 +62,8 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """What a finished turn leaves. `transcript` is its messages in wire form; `assistant_text` the
-    text among them."""
+    """What a finished turn leaves. `transcript` is its `messages` in wire form; `assistant_text`
+    the text among them."""
 
     turn_id: TurnId
     session_id: SessionId
@@ -88,6 +89,7 @@ class TurnRecord:
     decided_action_id: str
     start_time: datetime
     compaction: Compaction | None = None
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,9 @@ class ToolCall(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     tool_call_id: _builtins.str
-    """Ours: "<step>.<index>", unique in the turn and equal on replay."""
+    """Ours: "<step>.<index>", unique in the turn and equal on replay. That of a sub-agent's call is
+    a path, "3.1/2.0", of at most three.
+    """
     name: _builtins.str
     """Tool name as the model wrote it."""
     arguments_json: _builtins.str

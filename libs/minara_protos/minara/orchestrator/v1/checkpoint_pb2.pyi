@@ -46,6 +46,7 @@ class Checkpoint(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     FAILURE_REASON_FIELD_NUMBER: _builtins.int
     FAILURE_MESSAGE_FIELD_NUMBER: _builtins.int
+    INTERJECTIONS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """Number of the step; 0 for the opening."""
     awaits_results: _builtins.bool
@@ -88,6 +89,10 @@ class Checkpoint(_message.Message):
     def sent_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of the opening: the marks of the blocks that it sends."""
 
+    @_builtins.property
+    def interjections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the persons' messages that were put in and are among `messages`."""
+
     def __init__(
         self,
         *,
@@ -106,10 +111,11 @@ class Checkpoint(_message.Message):
         limit: _builtins.str = ...,
         failure_reason: _builtins.str = ...,
         failure_message: _builtins.str = ...,
+        interjections: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["awaits_results", b"awaits_results", "callable_tools", b"callable_tools", "failure_message", b"failure_message", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "limit", b"limit", "messages", b"messages", "pending_actions", b"pending_actions", "risk_ceiling", b"risk_ceiling", "sent_blocks", b"sent_blocks", "speaker", b"speaker", "stage", b"stage", "step", b"step", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["awaits_results", b"awaits_results", "callable_tools", b"callable_tools", "failure_message", b"failure_message", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "interjections", b"interjections", "limit", b"limit", "messages", b"messages", "pending_actions", b"pending_actions", "risk_ceiling", b"risk_ceiling", "sent_blocks", b"sent_blocks", "speaker", b"speaker", "stage", b"stage", "step", b"step", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

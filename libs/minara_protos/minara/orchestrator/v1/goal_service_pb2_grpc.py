@@ -69,7 +69,7 @@ class GoalServiceServicer:
     def SetGoal(self, request, context):
         """Sets a goal. ALREADY_EXISTS (GOAL_EXISTS) while another one is active or paused; the same one
         again is answered with what stands. INVALID_ARGUMENT (GOAL_INVALID) for a text that is empty or
-        over 4 KB, more than 20 subgoals, or max_turns out of 1 to 100.
+        over 4 KB, more than 20 subgoals or one of over 512 bytes, or max_turns out of 1 to 100.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,7 +77,7 @@ class GoalServiceServicer:
 
     def UpdateGoal(self, request, context):
         """Pauses, resumes (which gives all its turns back) or clears it. NOT_FOUND (GOAL_NOT_FOUND) when the
-        session has none; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
+        session has none to pause or resume; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
         Repeating it changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -42,11 +42,11 @@ class GoalServiceStub:
     SetGoal: _grpc.UnaryUnaryMultiCallable[_goal_service_pb2.SetGoalRequest, _goal_service_pb2.SetGoalResponse]
     """Sets a goal. ALREADY_EXISTS (GOAL_EXISTS) while another one is active or paused; the same one
     again is answered with what stands. INVALID_ARGUMENT (GOAL_INVALID) for a text that is empty or
-    over 4 KB, more than 20 subgoals, or max_turns out of 1 to 100.
+    over 4 KB, more than 20 subgoals or one of over 512 bytes, or max_turns out of 1 to 100.
     """
     UpdateGoal: _grpc.UnaryUnaryMultiCallable[_goal_service_pb2.UpdateGoalRequest, _goal_service_pb2.UpdateGoalResponse]
     """Pauses, resumes (which gives all its turns back) or clears it. NOT_FOUND (GOAL_NOT_FOUND) when the
-    session has none; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
+    session has none to pause or resume; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
     Repeating it changes nothing.
     """
 
@@ -64,11 +64,11 @@ class GoalServiceAsyncStub(GoalServiceStub):
     SetGoal: _aio.UnaryUnaryMultiCallable[_goal_service_pb2.SetGoalRequest, _goal_service_pb2.SetGoalResponse]  # type: ignore[assignment]
     """Sets a goal. ALREADY_EXISTS (GOAL_EXISTS) while another one is active or paused; the same one
     again is answered with what stands. INVALID_ARGUMENT (GOAL_INVALID) for a text that is empty or
-    over 4 KB, more than 20 subgoals, or max_turns out of 1 to 100.
+    over 4 KB, more than 20 subgoals or one of over 512 bytes, or max_turns out of 1 to 100.
     """
     UpdateGoal: _aio.UnaryUnaryMultiCallable[_goal_service_pb2.UpdateGoalRequest, _goal_service_pb2.UpdateGoalResponse]  # type: ignore[assignment]
     """Pauses, resumes (which gives all its turns back) or clears it. NOT_FOUND (GOAL_NOT_FOUND) when the
-    session has none; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
+    session has none to pause or resume; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
     Repeating it changes nothing.
     """
 
@@ -95,7 +95,7 @@ class GoalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_goal_service_pb2.SetGoalResponse, _abc.Awaitable[_goal_service_pb2.SetGoalResponse]]:
         """Sets a goal. ALREADY_EXISTS (GOAL_EXISTS) while another one is active or paused; the same one
         again is answered with what stands. INVALID_ARGUMENT (GOAL_INVALID) for a text that is empty or
-        over 4 KB, more than 20 subgoals, or max_turns out of 1 to 100.
+        over 4 KB, more than 20 subgoals or one of over 512 bytes, or max_turns out of 1 to 100.
         """
 
     @_abc_1.abstractmethod
@@ -105,7 +105,7 @@ class GoalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_goal_service_pb2.UpdateGoalResponse, _abc.Awaitable[_goal_service_pb2.UpdateGoalResponse]]:
         """Pauses, resumes (which gives all its turns back) or clears it. NOT_FOUND (GOAL_NOT_FOUND) when the
-        session has none; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
+        session has none to pause or resume; FAILED_PRECONDITION (GOAL_NOT_ACTIVE) when its state allows no such step.
         Repeating it changes nothing.
         """
 

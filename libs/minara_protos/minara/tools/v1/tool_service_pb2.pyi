@@ -156,8 +156,9 @@ class OpenTurnRequest(_message.Message):
     validate_only: _builtins.bool
     """Change nothing."""
     into_turn_id: _builtins.str
-    """Set when the message is put into this turn of the session, which stays open: its words count
-    there as the person's from now on. The context is then the message's own.
+    """Set when the message is put into this turn of the session, which stays open and as it is: its
+    words count there as the person's from now on. The context is then the message's own, with the
+    epoch of the turn; no call runs under its id, and no outcome counts as told by it.
     """
     @_builtins.property
     def context(self) -> _turn_context_pb2.TurnContext:

@@ -71,7 +71,11 @@ class ToolServiceServicer:
     def OpenTurn(self, request, context):
         """Registers turn, epoch, origin and the person's words in the turn ledger and returns what the
         turn must know. Idempotent by turn_id; an epoch lower than the session's is ABORTED,
-        EPOCH_STALE. Opening a session's next turn closes the one before. Default deadline 2 s.
+        EPOCH_STALE. Opening a session's next turn closes the one before. With `into_turn_id` it only
+        notes the words of a person as said in that turn: INVALID_ARGUMENT for anything else (another
+        origin, a decision, validate_only); NOT_FOUND, TURN_NOT_FOUND for a turn that is not of this
+        user and session; ABORTED, TURN_OVER when it is over, and IDEMPOTENCY_KEY_REUSED for what was a
+        turn of its own, or went into another. Default deadline 2 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

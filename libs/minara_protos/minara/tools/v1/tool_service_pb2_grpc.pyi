@@ -38,7 +38,11 @@ class ToolServiceStub:
     OpenTurn: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.OpenTurnRequest, _tool_service_pb2.OpenTurnResponse]
     """Registers turn, epoch, origin and the person's words in the turn ledger and returns what the
     turn must know. Idempotent by turn_id; an epoch lower than the session's is ABORTED,
-    EPOCH_STALE. Opening a session's next turn closes the one before. Default deadline 2 s.
+    EPOCH_STALE. Opening a session's next turn closes the one before. With `into_turn_id` it only
+    notes the words of a person as said in that turn: INVALID_ARGUMENT for anything else (another
+    origin, a decision, validate_only); NOT_FOUND, TURN_NOT_FOUND for a turn that is not of this
+    user and session; ABORTED, TURN_OVER when it is over, and IDEMPOTENCY_KEY_REUSED for what was a
+    turn of its own, or went into another. Default deadline 2 s.
     """
     CloseTurn: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.CloseTurnRequest, _tool_service_pb2.CloseTurnResponse]
     """The turn's grant stops counting, and outcomes told in it count as told. Off the path, called
@@ -61,7 +65,11 @@ class ToolServiceAsyncStub(ToolServiceStub):
     OpenTurn: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.OpenTurnRequest, _tool_service_pb2.OpenTurnResponse]  # type: ignore[assignment]
     """Registers turn, epoch, origin and the person's words in the turn ledger and returns what the
     turn must know. Idempotent by turn_id; an epoch lower than the session's is ABORTED,
-    EPOCH_STALE. Opening a session's next turn closes the one before. Default deadline 2 s.
+    EPOCH_STALE. Opening a session's next turn closes the one before. With `into_turn_id` it only
+    notes the words of a person as said in that turn: INVALID_ARGUMENT for anything else (another
+    origin, a decision, validate_only); NOT_FOUND, TURN_NOT_FOUND for a turn that is not of this
+    user and session; ABORTED, TURN_OVER when it is over, and IDEMPOTENCY_KEY_REUSED for what was a
+    turn of its own, or went into another. Default deadline 2 s.
     """
     CloseTurn: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.CloseTurnRequest, _tool_service_pb2.CloseTurnResponse]  # type: ignore[assignment]
     """The turn's grant stops counting, and outcomes told in it count as told. Off the path, called
@@ -93,7 +101,11 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tool_service_pb2.OpenTurnResponse, _abc.Awaitable[_tool_service_pb2.OpenTurnResponse]]:
         """Registers turn, epoch, origin and the person's words in the turn ledger and returns what the
         turn must know. Idempotent by turn_id; an epoch lower than the session's is ABORTED,
-        EPOCH_STALE. Opening a session's next turn closes the one before. Default deadline 2 s.
+        EPOCH_STALE. Opening a session's next turn closes the one before. With `into_turn_id` it only
+        notes the words of a person as said in that turn: INVALID_ARGUMENT for anything else (another
+        origin, a decision, validate_only); NOT_FOUND, TURN_NOT_FOUND for a turn that is not of this
+        user and session; ABORTED, TURN_OVER when it is over, and IDEMPOTENCY_KEY_REUSED for what was a
+        turn of its own, or went into another. Default deadline 2 s.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,95 @@
+"""One live turn from its place in the queue to its end, under the lease of its session."""
+
+import asyncio
+from dataclasses import replace
+from typing import cast
+
+from minara_core.clock import pause
+from minara_core.errors import MinaraError
+from minara_core.events import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued
+from minara_core.reasons import ErrorReason
+from minara_orchestrator.app.live_turn import LiveTurn
+from minara_orchestrator.app.ports import Workspace
+from minara_orchestrator.app.run_turn import ELSEWHERE
+from minara_orchestrator.app.turn_ports import SessionWriters, TurnLoop, TurnStore
+from minara_orchestrator.domain.turn import TurnRecord, TurnState
+
+QUEUE_POLL_SECONDS = 0.05
+
+
+class LiveRunner:
+    """Both its methods return when the turn's terminal event is delivered.
+
+    They raise Conflict (LEASE_LOST, EPOCH_STALE), perhaps in a group, when another process has the
+    turn or its session now.
+    """
+
+    def __init__(
+        self, *, store: TurnStore, writers: SessionWriters, loop: TurnLoop, workspace: Workspace
+    ) -> None:
+        self._store = store
+        self._writers = writers
+        self._loop = loop
+        self._workspace = workspace
+
+    async def run(self, live: LiveTurn, ahead: int) -> None:
+        """Run a turn, or what is left of it, once the turns `ahead` of it are over."""
+        if ahead and live.past.is_new:
+            live.emit(TurnQueued(position=ahead))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(live.pump())
+            group.create_task(self._run_in_line(live, ahead))
+
+    async def _run_in_line(self, live: LiveTurn, ahead: int) -> None:
+        """Wait for the turns admitted before it, wherever they run; then it is this one's time."""
+        has_begun = live.past.told.has_started
+        while ahead:
+            if live.stop.requested is not None and not has_begun:
+                live.emit(TurnCancelled(reason="withdrawn before it began"))
+                return
+            await pause(QUEUE_POLL_SECONDS)
+            ahead = await self._store.ahead(live.turn.context.turn_id)
+        await self._run_as_writer(live)
+
+    async def _run_as_writer(self, live: LiveTurn) -> None:
+        turn = live.turn
+        try:
+            async with self._writers.hold(turn.context.session_id) as epoch:
+                context = replace(turn.context, session_epoch=epoch)
+                await self._loop.run(replace(turn, context=context), live)
+                # The session's next turn begins once this one's end is stored and told.
+                await live.ended()
+        except MinaraError as error:
+            if is_elsewhere(error):
+                raise
+            live.emit(TurnFailed(reason=error.reason, message=error.message))
+
+    async def end_cut_off(self, live: LiveTurn) -> None:
+        """End a turn that nobody goes on with."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(live.pump())
+            group.create_task(self._tell_end(live))
+
+    async def _tell_end(self, live: LiveTurn) -> None:
+        """What the workspace recorded stands: a turn that was committed is told as completed."""
+        message = "the process that ran this turn ended; what it recorded is kept"
+        try:
+            async with self._writers.hold(live.turn.context.session_id) as epoch:
+                context = replace(live.turn.context, session_epoch=epoch)
+                turn = replace(live.turn, context=context)
+                committed = await self._workspace.commit(TurnRecord.of_cut_off(turn, live.past))
+        except MinaraError as error:
+            live.emit(TurnFailed(reason=error.reason, message=message))
+            return
+        if committed.state is TurnState.COMPLETED and committed.finish_reason is not None:
+            live.emit(TurnCompleted(finish_reason=committed.finish_reason, usage=committed.usage))
+        else:
+            live.emit(TurnFailed(reason=ErrorReason.SHUTTING_DOWN, message=message))
+
+
+def is_elsewhere(error: BaseException) -> bool:
+    """Whether a turn ended here since another process has it."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(is_elsewhere(each) for each in group.exceptions)
+    return isinstance(error, MinaraError) and error.reason in ELSEWHERE
