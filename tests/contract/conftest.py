@@ -7,6 +7,7 @@ import pytest
 
 if TYPE_CHECKING:
     from minara_workspace.app.ports import Sessions
+    from support.orchestrator.turn_stores import Pair
     from support.tools.venue_places import Place
 
 
@@ -50,3 +51,16 @@ async def sessions(request: pytest.FixtureRequest) -> AsyncGenerator["Sessions"]
     databases = Databases(shelf)
     yield SqlSessions(await databases.open(VERSIONS))
     await databases.aclose()
+
+
+@pytest.fixture(params=["fake", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def pair(request: pytest.FixtureRequest) -> AsyncGenerator["Pair"]:
+    """Every implementation of the orchestrator's TurnStore, TurnEvents and SessionWriters."""
+    from support.orchestrator.turn_stores import a_fake_pair, a_real_pair
+
+    if request.param == "fake":
+        yield a_fake_pair()
+        return
+    name = "sqlite_shelf" if request.param == "sqlite" else "postgres_shelf"
+    async with a_real_pair(request.getfixturevalue(name)) as made:
+        yield made

@@ -129,12 +129,9 @@ def build(
     opening = TurnOpening(workspace, skills, tools, speakers.chooser, goals.stored)
     owner = ids.new()
     store = _Store.of(database, owner=owner, clock=clock)
-    tool_runner = ToolRunner(
-        tools, LocalTools(skills, SubAgentRunner(speakers.asker, tools, skills, clock))
-    )
     runner = TurnRunner(
         opening=opening,
-        steps=StepRunner(speakers.asker, tool_runner),
+        steps=_steps(speakers.asker, tools, skills, clock),
         workspace=workspace,
         tools=tools,
         judge=goals.judge,
@@ -155,15 +152,16 @@ def build(
         take_over=settings.take_over,
     )
     agent = AgentServicer(hub, goals.keeper, PromptRenderer(opening), clock, telemetry.metrics)
-    servicers = (
-        _agent_servicer(agent),
-        _model_servicer(ModelServicer(speakers.chooser)),
-        _goal_servicer(GoalServicer(goals.keeper)),
-    )
+    servicers = _servicers(agent, speakers, goals)
     gauges = (database.gauge("orchestrator"), loop.queue(lambda: hub.live_count))
     retention = timedelta(days=settings.event_retention_days)
     expiry = EventExpiry(store.events, clock, retention=retention)
     return _service(servicers, hub, store, expiry, selection, database, gauges)
+
+
+def _steps(asker: ModelAsker, tools: ToolsClient, skills: SkillsClient, clock: Clock) -> StepRunner:
+    sub_agents = SubAgentRunner(asker, tools, skills, clock)
+    return StepRunner(asker, ToolRunner(tools, LocalTools(skills, sub_agents)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,24 +255,23 @@ def _standing_goals(database: Database, chooser: ModelChooser, bugs: BugReports)
     )
 
 
-def _agent_servicer(servicer: AgentServicer) -> Servicer:
-    return Servicer(
-        full_name="minara.orchestrator.v1.AgentService",
-        register=lambda server: agent_grpc.add_AgentServiceServicer_to_server(servicer, server),
-    )
-
-
-def _model_servicer(servicer: ModelServicer) -> Servicer:
-    return Servicer(
-        full_name="minara.orchestrator.v1.ModelService",
-        register=lambda server: model_grpc.add_ModelServiceServicer_to_server(servicer, server),
-    )
-
-
-def _goal_servicer(servicer: GoalServicer) -> Servicer:
-    return Servicer(
-        full_name="minara.orchestrator.v1.GoalService",
-        register=lambda server: goal_grpc.add_GoalServiceServicer_to_server(servicer, server),
+def _servicers(
+    agent: AgentServicer, speakers: _Speakers, goals: _StandingGoals
+) -> tuple[Servicer, ...]:
+    models, standing = ModelServicer(speakers.chooser), GoalServicer(goals.keeper)
+    return (
+        Servicer(
+            full_name="minara.orchestrator.v1.AgentService",
+            register=lambda server: agent_grpc.add_AgentServiceServicer_to_server(agent, server),
+        ),
+        Servicer(
+            full_name="minara.orchestrator.v1.ModelService",
+            register=lambda server: model_grpc.add_ModelServiceServicer_to_server(models, server),
+        ),
+        Servicer(
+            full_name="minara.orchestrator.v1.GoalService",
+            register=lambda server: goal_grpc.add_GoalServiceServicer_to_server(standing, server),
+        ),
     )
 
 

@@ -13,6 +13,11 @@ from minara_llm.failover import Breakers
 from minara_llm.model import ChatModel
 from minara_llm.offline.model import OfflineModel
 from minara_llm.scripted import Script, ScriptedModel
+from minara_orchestrator.adapters.stored_turns import (
+    checkpoint_from_bytes,
+    checkpoint_to_bytes,
+    told_by,
+)
 from minara_orchestrator.app.ask_model import ModelAsker
 from minara_orchestrator.app.fit_prompt import PromptFitter
 from minara_orchestrator.app.judge_goal import GoalJudge
@@ -36,6 +41,7 @@ from minara_orchestrator.domain.turn import (
     TurnInput,
     UserInput,
 )
+from minara_runtime.convert_events import event_to_pb
 from support.orchestrator.goals import FakeGoals
 from support.orchestrator.peers import FakeSkills, FakeTools, FakeWorkspace
 from support.orchestrator.storage import FakeTurnStore, FakeWriters
@@ -76,13 +82,22 @@ def encode(event: TurnEvent) -> bytes:
 
 @dataclass
 class FakeLink:
-    """Implements TurnLink without storage: all is durable at once."""
+    """Implements TurnLink without storage: all is durable at once. `log` has events and checkpoints
+    in their order, `waits` how often the loop waited until all was durable."""
 
     past: Past = field(default_factory=Past)
     stop: StopSignal = field(default_factory=StopSignal)
-    events: list[Payload] = field(default_factory=list[Payload])
-    checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    log: list[Payload | Checkpoint] = field(default_factory=list[Payload | Checkpoint])
     said: list[Interjection] = field(default_factory=list[Interjection])
+    waits: int = 0
+
+    @property
+    def events(self) -> list[Payload]:
+        return [each for each in self.log if not isinstance(each, Checkpoint)]
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        return [each for each in self.log if isinstance(each, Checkpoint)]
 
     @property
     def has_interjections(self) -> bool:
@@ -90,13 +105,13 @@ class FakeLink:
 
     def emit(self, payload: Payload) -> None:
         if not self.past.told.knows(payload):
-            self.events.append(payload)
+            self.log.append(payload)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        self.checkpoints.append(checkpoint)
+        self.log.append(checkpoint)
 
     async def stored(self) -> None:
-        pass
+        self.waits += 1
 
     async def step_stored(self, step: int) -> None:
         pass
@@ -107,6 +122,19 @@ class FakeLink:
 
     async def close(self) -> Sequence[str]:
         return [each.text for each in self.take_interjections()]
+
+
+def past_of(log: Iterable[Payload | Checkpoint]) -> Past:
+    """What is known of a turn of which this was stored, read back from its wire form."""
+    kept: list[Checkpoint] = []
+    bodies: list[bytes] = []
+    for each in log:
+        if isinstance(each, Checkpoint):
+            kept.append(checkpoint_from_bytes(checkpoint_to_bytes(each)))
+        else:
+            event = TurnEvent(sequence=len(bodies) + 1, time=SystemClock().now(), payload=each)
+            bodies.append(event_to_pb(event).SerializeToString())
+    return Past(checkpoints=tuple(kept), told=told_by(bodies))
 
 
 @dataclass

@@ -1,12 +1,15 @@
 """Fakes of the orchestrator's peers; they hold state and answer from it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from typing_extensions import override
+
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError
-from minara_core.ids import PendingActionId, TurnId
+from minara_core.events import ToolCallStarted
+from minara_core.ids import PendingActionId, ToolCallId, TurnId
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_core.tooling import ToolCall, ToolDefinition, ToolResult, ToolSuccess, ok
 from minara_core.turn_context import TurnContext
@@ -206,3 +209,31 @@ class FakeTools:
             result = self.respond(call)
             if result is not None:
                 yield ToolFinished(result=result, duration_ms=1)
+
+
+@dataclass
+class RememberingTools(FakeTools):
+    """Answers a call that it knows with its recorded result, as the tools service does. `ran` are
+    those that it did not know, `seen` the arguments that came under each id."""
+
+    recorded: dict[ToolCallId, ToolResult] = field(default_factory=dict[ToolCallId, ToolResult])
+    ran: list[ToolCall] = field(default_factory=list[ToolCall])
+    seen: dict[ToolCallId, list[str]] = field(default_factory=dict[ToolCallId, list[str]])
+
+    @override
+    async def execute(
+        self, context: TurnContext, batch: ToolBatch
+    ) -> AsyncIterator[ToolProgress | ToolFinished]:
+        self.batches.append(batch)
+        for call in batch.calls:
+            self.seen.setdefault(call.tool_call_id, []).append(call.arguments_json)
+            if call.tool_call_id not in self.recorded:
+                self.ran.append(call)
+                self.recorded[call.tool_call_id] = answers(call)
+            yield ToolFinished(result=self.recorded[call.tool_call_id], duration_ms=1)
+
+    def known_at(self, told: Iterable[object]) -> dict[ToolCallId, ToolResult]:
+        """What may be recorded when only so much of a turn was stored: a call that was told to have
+        begun may have ended."""
+        begun = {each.tool_call_id for each in told if isinstance(each, ToolCallStarted)}
+        return {call: result for call, result in self.recorded.items() if call in begun}

@@ -19,6 +19,7 @@ from minara_orchestrator.app.turn_ports import Admission, Claimed, Entry, Stored
 from minara_orchestrator.domain.checkpoint import Interjection, Past, Told
 from minara_orchestrator.domain.turn import (
     DoubleTexting,
+    TakeOver,
     Turn,
     TurnRecord,
     TurnState,

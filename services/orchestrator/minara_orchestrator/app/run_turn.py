@@ -131,8 +131,7 @@ class TurnRunner:
             link.emit(TurnResumed(owner=self._owner, after_step=past.last.step))
         link.emit(_started(turn, so_far))
         self._tell_decision(turn, so_far, link)
-        if past.has_void_step:
-            _void_step(link)
+        _take_back(link)
         if not past.checkpoints:
             link.keep(so_far.opening_checkpoint())
         return so_far
@@ -198,6 +197,7 @@ class TurnRunner:
     ) -> None:
         if error.reason is not ErrorReason.NOT_RECORDED and so_far is not None:
             so_far.failure = error
+            link.keep(so_far.checkpoint())
             for text in await link.close():
                 so_far.prompt = so_far.prompt.extended((user_message(text),))
             try:
@@ -224,12 +224,15 @@ def _started(turn: Turn, so_far: Progress) -> TurnStarted:
     )
 
 
-def _void_step(link: TurnLink) -> None:
-    """Take back what a step has told of which nothing was kept."""
-    told = link.past.told
-    for call_id, name in told.open_calls.items():
-        link.emit(ToolCallFinished(result=cut_off(call_id, name)))
-    if told.has_spoken:
+def _take_back(link: TurnLink) -> None:
+    """Take back what was told of which nothing was kept: of a step that is asked again, and of
+    sub-agents, which begin anew."""
+    past = link.past
+    for call_id, name in past.told.open_calls.items():
+        parent, _, _ = call_id.rpartition("/")
+        if parent or past.has_void_step:
+            link.emit(ToolCallFinished(result=cut_off(call_id, name), parent_tool_call_id=parent))
+    if past.has_void_step and past.told.has_spoken:
         link.emit(TextReset(reason="turn_resumed"))
 
 

@@ -61,7 +61,7 @@ class SubAgentRunner:
     ) -> ToolResult:
         depth = call.tool_call_id.count("/") + 1
         names = _tools_for(so_far, arguments["tool_sets"], depth)
-        if depth > DEEPEST or not names:
+        if depth > DEEPEST or not set(names) - {SUBAGENT}:
             message = "sub-agents have no sub-agents of their own below this one"
             if depth <= DEEPEST:
                 message = "no tool of these sets may be called in this turn"
