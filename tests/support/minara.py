@@ -244,6 +244,10 @@ class Embedded:
             if (name := method_served(span.attributes or {}, turn_id)) is not None
         ]
 
+    def forget_spans(self) -> None:
+        """Keep nothing of what was traced so far."""
+        self._spans.clear()
+
     @asynccontextmanager
     async def down(self, service: str) -> AsyncGenerator[None]:
         await self.stop()
@@ -273,6 +277,10 @@ class EmbeddedMinara(Minara):
     @property
     def data_dir(self) -> Path:
         return self._embedded.data_dir
+
+    def forget_spans(self) -> None:
+        """Keep nothing of what was traced so far: a test that counts memory is not to count it."""
+        self._embedded.forget_spans()
 
     @property
     def _embedded(self) -> Embedded:

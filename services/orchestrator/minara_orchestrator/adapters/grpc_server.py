@@ -18,6 +18,7 @@ from minara_core.events import TurnEvent
 from minara_core.grant import GrantType
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Origin
 from minara_orchestrator.adapters.event_lag import EventLag
 from minara_orchestrator.app.keep_goals import GoalKeeper
 from minara_orchestrator.app.render_prompt import PromptRenderer
@@ -79,7 +80,7 @@ class AgentServicer(agent_grpc.AgentServiceServicer):
             turn_id = await self._attached(request.context)
         else:
             turn, policy = self._turn(request), _policy(request)
-            await self._goals.admit_goal_turn(turn.context, input_text(turn.input))
+            await self._admit_goal_turn(turn)
             # The turn belongs to its session: it must not end with the deadline of this call.
             turn_id = await asyncio.create_task(self._hub.start(turn, policy), context=detached())
         is_over = False
@@ -97,6 +98,14 @@ class AgentServicer(agent_grpc.AgentServiceServicer):
         finally:
             if request.on_disconnect == agent_pb.ON_DISCONNECT_CANCEL and not is_over:
                 self._hub.watcher_left(turn_id, user_id)
+
+    async def _admit_goal_turn(self, turn: Turn) -> None:
+        """A goal's turn begins only while the goal is active; one that exists is watched anyway."""
+        context = turn.context
+        if context.origin is Origin.GOAL and not await self._hub.is_known(
+            context.turn_id, context.user_id
+        ):
+            await self._goals.admit_goal_turn(context, input_text(turn.input))
 
     async def SteerTurn(
         self,

@@ -107,6 +107,10 @@ class TurnHub:
         finally:
             self._starting.discard(turn_id)
 
+    async def is_known(self, turn_id: TurnId, user_id: UserId) -> bool:
+        """Whether this person has a turn of this id."""
+        return turn_id in self._live or await self._store.find(turn_id, user_id) is not None
+
     async def steer(self, message: Turn, into: TurnId | None) -> TurnId:
         """Put a person's message into a turn, by default the session's live one; that turn.
 
