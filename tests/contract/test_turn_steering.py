@@ -188,6 +188,25 @@ async def _checkpoints(pair: Pair) -> tuple[Checkpoint, ...]:
     return (await pair.events.past(FIRST)).checkpoints
 
 
+async def test_what_the_workspace_has_not_recorded_is_kept_beyond_the_end(pair: Pair) -> None:
+    await pair.store.admit(a_turn())
+    await pair.store.admit(a_turn(turn_id="turn-2"))
+    await pair.events.append(FIRST, Entry(checkpoints=[Checkpoint(step=1)]))
+    await pair.events.append(TurnId("turn-2"), Entry(checkpoints=[Checkpoint(step=1)]))
+    assert await pair.store.unrecorded() == []
+    last = Entry(
+        events=[event(1, is_terminal=True)],
+        checkpoints=[Checkpoint(step=2)],
+        checkpoints_before=1,
+        is_unrecorded=True,
+    )
+    await pair.events.append(FIRST, last)
+    (left,) = await pair.store.unrecorded()
+    assert left.context.turn_id == FIRST
+    await pair.events.forget_checkpoints(FIRST)
+    assert await pair.store.unrecorded() == []
+
+
 async def test_events_are_kept_until_their_turn_is_long_over(databases: Databases) -> None:
     database = await databases.open(VERSIONS)
     process = a_process(database, "me")

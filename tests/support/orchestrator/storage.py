@@ -127,6 +127,12 @@ class FakeTurnStore:
             Claimed(turn=turn, take_overs=self.take_overs[turn.context.turn_id]) for turn in left
         ]
 
+    async def unrecorded(self) -> list[Turn]:
+        return [self.turns[each] for each in self.checkpoints if self._is_over(each)]
+
+    async def forget_checkpoints(self, turn_id: TurnId) -> None:
+        self.checkpoints.pop(turn_id, None)
+
     async def leave(self) -> None:
         for turn_id in self.turns:
             self.take_overs[turn_id] = self.take_overs.get(turn_id, 0) - 1
@@ -138,7 +144,8 @@ class FakeTurnStore:
         self.events[turn_id] += entry.events
         kept = self.checkpoints.setdefault(turn_id, {})
         kept.update(enumerate(entry.checkpoints, start=entry.checkpoints_before))
-        if entry.events and entry.events[-1].is_terminal:
+        is_last = bool(entry.events) and entry.events[-1].is_terminal
+        if is_last and not entry.is_unrecorded:
             del self.checkpoints[turn_id]
         if not entry.closes:
             return ()

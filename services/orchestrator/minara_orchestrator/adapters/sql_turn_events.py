@@ -133,7 +133,8 @@ class SqlTurnEvents:
                     append.heard = _closed(connection, append.turn_id)
                 if append.is_last:
                     connection.execute(_END, {"turn": append.turn_id, "now": now})
-                    connection.execute(_FORGET, {"turn": append.turn_id})
+                    if not append.entry.is_unrecorded:
+                        connection.execute(_FORGET, {"turn": append.turn_id})
             if appends:
                 self._signals.tell(connection, owned)
             return owned
@@ -168,6 +169,9 @@ class SqlTurnEvents:
         return Past(
             checkpoints=tuple(checkpoint_from_bytes(body) for body in kept), told=told_by(told)
         )
+
+    async def forget_checkpoints(self, turn_id: TurnId) -> None:
+        await self._database.transaction(lambda c: c.execute(_FORGET, {"turn": turn_id}))
 
     def watch(self, turn_id: TurnId) -> AbstractContextManager[Stirred]:
         return self._signals.watch(turn_id)
@@ -226,7 +230,12 @@ class _Append:
 
 def _insert(connection: sa.Connection, appends: Sequence[_Append]) -> None:
     events = [row for append in appends for row in append.events()]
-    checkpoints = [row for append in appends if not append.is_last for row in append.checkpoints()]
+    checkpoints = [
+        row
+        for append in appends
+        if append.entry.is_unrecorded or not append.is_last
+        for row in append.checkpoints()
+    ]
     if events:
         insert_absent(connection, TURN_EVENTS, events)
     if checkpoints:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from minara_core.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
-from minara_orchestrator.adapters.sql_tables import TURNS
+from minara_orchestrator.adapters.sql_tables import TURN_CHECKPOINTS, TURNS
 from minara_orchestrator.adapters.stored_turns import interjections_into, row_of, turn_of
 from minara_orchestrator.adapters.turn_requests import TurnRequests
 from minara_orchestrator.app.turn_ports import MOST_WAITING, Admission, Claimed, Steering
@@ -19,6 +19,7 @@ from minara_runtime.process_lease import lives
 from minara_runtime.statements import insert_if_absent, lock_name
 
 RECOVER_EVERY_SECONDS = 5.0
+_RECORDED_AT_ONCE = 20
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 _FIND = sa.select(
@@ -65,6 +66,15 @@ _CLAIM = (
         take_overs=TURNS.c.take_overs + sa.case((TURNS.c.owner == "", 0), else_=1),
     )
     .returning(TURNS.c.take_overs)
+)
+_UNRECORDED = (
+    sa.select(TURNS)
+    .where(
+        TURNS.c.is_over == sa.true(),
+        TURNS.c.turn_id.in_(sa.select(TURN_CHECKPOINTS.c.turn_id).distinct()),
+    )
+    .order_by(TURNS.c.position)
+    .limit(_RECORDED_AT_ONCE)
 )
 _LEAVE = (
     sa.update(TURNS)
@@ -243,6 +253,10 @@ class SqlTurns:
             return claimed
 
         return await self._database.transaction(claim) if left else []
+
+    async def unrecorded(self) -> list[Turn]:
+        rows = await self._database.read(lambda c: c.execute(_UNRECORDED).mappings().all())
+        return [turn_of(row) for row in rows]
 
     async def leave(self) -> None:
         def leave(connection: sa.Connection) -> None:

@@ -20,6 +20,7 @@ from minara_core.events import (
     TextReset,
     ThinkingDelta,
     TurnEvent,
+    TurnFailed,
 )
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.stop_signal import StopSignal
@@ -184,6 +185,7 @@ class LiveTurn:
             checkpoints=checkpoints,
             checkpoints_before=self._checkpoint_count,
             closes=closes,
+            is_unrecorded=bool(payloads) and _is_unrecorded(payloads[-1]),
         )
         self._checkpoint_count += len(checkpoints)
         heard = await self._events.append(self.turn.context.turn_id, entry)
@@ -249,6 +251,10 @@ class LiveTurn:
         async with self._delivered:
             self._is_abandoned = True
             self._delivered.notify_all()
+
+
+def _is_unrecorded(payload: Payload) -> bool:
+    return isinstance(payload, TurnFailed) and payload.reason == ErrorReason.NOT_RECORDED
 
 
 def _merged(last: Payload, new: Payload) -> Payload | None:

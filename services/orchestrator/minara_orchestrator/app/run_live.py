@@ -12,7 +12,8 @@ from minara_orchestrator.app.live_turn import LiveTurn
 from minara_orchestrator.app.ports import Workspace
 from minara_orchestrator.app.run_turn import ELSEWHERE
 from minara_orchestrator.app.turn_ports import SessionWriters, TurnLoop, TurnStore
-from minara_orchestrator.domain.turn import TurnRecord, TurnState
+from minara_orchestrator.domain.checkpoint import Past
+from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 
 QUEUE_POLL_SECONDS = 0.05
 
@@ -69,6 +70,14 @@ class LiveRunner:
         async with asyncio.TaskGroup() as group:
             group.create_task(live.pump())
             group.create_task(self._tell_end(live))
+
+    async def record(self, turn: Turn, past: Past) -> None:
+        """Record a turn that ended while the workspace did not answer; raises MinaraError when it
+        still does not."""
+        async with self._writers.hold(turn.context.session_id) as epoch:
+            turn = replace(turn, context=replace(turn.context, session_epoch=epoch))
+            record = TurnRecord.of_cut_off(turn, past, ErrorReason.NOT_RECORDED)
+            await self._workspace.commit(record)
 
     async def _tell_end(self, live: LiveTurn) -> None:
         """What the workspace recorded stands: a turn that was committed is told as completed."""

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from minara_core.clock import Clock, pause
-from minara_core.errors import EventsLost, MinaraError, NotFound
+from minara_core.errors import DeadlineExceeded, EventsLost, MinaraError, NotFound, Unavailable
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
@@ -57,6 +57,7 @@ class TurnHub:
         self._live: dict[TurnId, LiveTurn] = {}
         self._starting: set[TurnId] = set()
         self._begun: set[TurnId] = set()
+        self._recording: set[TurnId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._short: set[asyncio.Task[Any]] = set()
         self._is_leaving = False
@@ -65,6 +66,11 @@ class TurnHub:
     def live_count(self) -> int:
         """Turns that run here, or wait here for others of their session."""
         return len(self._live)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs here, or waits, or is recorded."""
+        return not self._tasks
 
     @property
     def watcher_count(self) -> int:
@@ -191,6 +197,24 @@ class TurnHub:
                 work = self._runner.end_cut_off(live)
             self._spawn(self._leave_after(live, work))
 
+    async def record_left(self) -> None:
+        """Have the workspace record the turns that ended while it did not answer."""
+        for turn in await self._store.unrecorded():
+            if turn.context.turn_id not in self._recording:
+                self._recording.add(turn.context.turn_id)
+                self._spawn(self._record(turn))
+
+    async def _record(self, turn: Turn) -> None:
+        turn_id = turn.context.turn_id
+        try:
+            await self._runner.record(turn, await self._events.past(turn_id))
+        except (Unavailable, DeadlineExceeded):
+            return  # it is tried again
+        else:
+            await self._events.forget_checkpoints(turn_id)
+        finally:
+            self._recording.discard(turn_id)
+
     def _goes_on(self, claimed: Claimed) -> bool:
         return self._take_over is TakeOver.RESUME and claimed.take_overs <= MOST_TAKE_OVERS
 
@@ -198,6 +222,7 @@ class TurnHub:
         """Recover now and then, and when another process leaves turns; runs until cancelled."""
         while True:
             await self.recover()
+            await self.record_left()
             await self._store.next_left()
 
     async def steer_forever(self) -> None:

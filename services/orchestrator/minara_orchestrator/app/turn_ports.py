@@ -83,12 +83,14 @@ EncodeEvent = Callable[[TurnEvent], bytes]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What one group commit adds to a turn; `checkpoints_before` counts those that it has.
-    `closes` it to further interjections."""
+    `closes` it to further interjections. An end takes the checkpoints with it, but not while the
+    workspace does not have the turn yet: it `is_unrecorded`."""
 
     events: Sequence[StoredEvent] = ()
     checkpoints: Sequence[Checkpoint] = ()
     checkpoints_before: int = 0
     closes: bool = False
+    is_unrecorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,10 @@ class TurnStore(Protocol):
         which are ours from now on, and our own that are not among the `running` ones."""
         ...
 
+    async def unrecorded(self) -> list[Turn]:
+        """Turns that are over and of which the workspace has no record yet, oldest first."""
+        ...
+
     async def leave(self) -> None:
         """Give up all turns of this process that are not over; others may claim them at once."""
         ...
@@ -211,6 +217,10 @@ class TurnEvents(Protocol):
 
     async def past(self, turn_id: TurnId) -> Past:
         """What a turn that is not over has told and kept."""
+        ...
+
+    async def forget_checkpoints(self, turn_id: TurnId) -> None:
+        """The workspace has the turn: nothing else is to be kept of it."""
         ...
 
     def watch(self, turn_id: TurnId) -> AbstractContextManager[Stirred]:

@@ -308,8 +308,10 @@ class TurnRecord:
     compaction: Compaction | None = None
 
     @classmethod
-    def of_cut_off(cls, turn: Turn, past: Past) -> Self:
-        """The record of a turn whose process died and that nobody goes on with: what it kept."""
+    def of_cut_off(
+        cls, turn: Turn, past: Past, reason: ErrorReason = ErrorReason.SHUTTING_DOWN
+    ) -> Self:
+        """The record of a turn that nobody goes on with, as one that failed: what it kept."""
         text, last = input_text(turn.input), past.last
         provider, _, model = last.speaker.partition(":")
         return cls(
@@ -323,7 +325,7 @@ class TurnRecord:
             sent_blocks=past.checkpoints[0].opening.sent_blocks
             if past.checkpoints and past.checkpoints[0].opening
             else (),
-            failure_reason=ErrorReason.SHUTTING_DOWN,
+            failure_reason=reason,
         )
 
 
