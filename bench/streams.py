@@ -17,8 +17,9 @@ from minara_core.ids import RandomIds, SessionId, TurnId
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.adapters.grpc_server import encode_event
+from minara_orchestrator.adapters.sql_turn_events import SqlTurnEvents
 from minara_orchestrator.adapters.sql_turns import SqlTurns
-from minara_orchestrator.app.ports import StoredEvent
+from minara_orchestrator.app.turn_ports import Entry, StoredEvent
 from minara_orchestrator.domain.turn import Turn, UserInput
 from minara_runtime.database import Database
 
@@ -127,12 +128,13 @@ async def _started(place: Place, message: str) -> str:
     asking = asyncio.create_task(call(address, "/v1/chat", body, token=place.token))
     _ASKING.add(asking)
     asking.add_done_callback(_ASKING.discard)
-    store = SqlTurns(Database.open(place.orchestrator_database), owner="bench")
+    database = Database.open(place.orchestrator_database)
+    store = SqlTurns(database, owner="bench")
     turn_id = None
     while turn_id is None:
         await pause(0.02)
         turn_id = await store.live_turn(SessionId(session_id), place.user_id)
-    await store.aclose()
+    await database.aclose()
     return turn_id
 
 
@@ -163,8 +165,9 @@ async def _read(place: Place, turn_id: str, number: int) -> int:
 async def stored_turn(place: Place, events: int) -> str:
     """A turn that is over and has this many events, as a fast model would leave it."""
     database = Database.open(place.orchestrator_database)
-    store = SqlTurns(database, owner="bench")
     clock, ids = SystemClock(), RandomIds()
+    store = SqlTurns(database, owner="bench")
+    log = SqlTurnEvents(database, owner="bench", clock=clock)
     turn_id = TurnId(ids.new())
     context = TurnContext(
         turn_id=turn_id,
@@ -186,7 +189,7 @@ async def stored_turn(place: Place, events: int) -> str:
         for e in made
     ]
     for start in range(0, events, _APPEND):
-        await store.append(turn_id, stored[start : start + _APPEND])
-    await store.aclose()
+        await log.append(turn_id, Entry(events=stored[start : start + _APPEND]))
+    await log.aclose()
     await database.aclose()
     return turn_id

@@ -134,7 +134,7 @@ def past_of(log: Iterable[Payload | Checkpoint]) -> Past:
         else:
             event = TurnEvent(sequence=len(bodies) + 1, time=SystemClock().now(), payload=each)
             bodies.append(event_to_pb(event).SerializeToString())
-    return Past(checkpoints=tuple(kept), told=told_by(bodies))
+    return Past(is_taken_over=True, checkpoints=tuple(kept), told=told_by(bodies))
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Fakes of the orchestrator's peers; they hold state and answer from it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError
-from minara_core.events import ToolCallStarted
+from minara_core.events import StepStarted
 from minara_core.ids import PendingActionId, ToolCallId, TurnId
 from minara_core.taxonomy import LifecycleStage, PermissionTier, TradingState
 from minara_core.tooling import ToolCall, ToolDefinition, ToolResult, ToolSuccess, ok
@@ -24,6 +24,7 @@ from minara_orchestrator.app.ports import (
     ToolProgress,
     TurnMaterial,
 )
+from minara_orchestrator.domain.checkpoint import Checkpoint
 from minara_orchestrator.domain.history import History, HistoryTurn
 from minara_orchestrator.domain.turn import Committed, TurnRecord
 
@@ -232,8 +233,21 @@ class RememberingTools(FakeTools):
                 self.recorded[call.tool_call_id] = answers(call)
             yield ToolFinished(result=self.recorded[call.tool_call_id], duration_ms=1)
 
-    def known_at(self, told: Iterable[object]) -> dict[ToolCallId, ToolResult]:
-        """What may be recorded when only so much of a turn was stored: a call that was told to have
-        begun may have ended."""
-        begun = {each.tool_call_id for each in told if isinstance(each, ToolCallStarted)}
-        return {call: result for call, result in self.recorded.items() if call in begun}
+    def known_at(self, told: Sequence[object]) -> dict[ToolCallId, ToolResult]:
+        """What may be recorded when only so much of a turn was stored: calls that only read may have
+        gone out in the step after the last one that was told, others once they were kept."""
+        steps = [each.step for each in told if isinstance(each, StepStarted)]
+        kept = {
+            call.tool_call_id
+            for each in told
+            if isinstance(each, Checkpoint)
+            for message in each.messages
+            for call in message.tool_calls
+        }
+        reads = {each.name for each in self.definitions if each.permission_tier.name == "READ_ONLY"}
+        latest = max(steps, default=0) + 1
+        return {
+            call: result
+            for call, result in self.recorded.items()
+            if call in kept or (result.name in reads and int(call.partition(".")[0]) <= latest)
+        }

@@ -162,6 +162,7 @@ class FakeTurnStore:
         stored = self.events.get(turn_id, [])
         told = self.told.get(turn_id, Told())
         return Past(
+            is_taken_over=True,
             checkpoints=tuple(self.checkpoints.get(turn_id, {}).values()),
             told=replace(told, last_sequence=stored[-1].sequence if stored else 0),
         )

@@ -160,9 +160,10 @@ async def test_a_step_of_which_nothing_was_kept_is_asked_again_under_a_number_of
     assert isinstance(finished.result.outcome, ToolFailure)
     assert finished.result.outcome.reason == "INTERRUPTED"
     assert [reset.reason for reset in of_type(events, TextReset)] == ["turn_resumed"]
-    assert [step.step for step in of_type(events, StepStarted)] == [2]
+    assert [step.step for step in of_type(events, StepStarted)] == [3]
     (record,) = house.workspace.records.values()
     assert record.messages[-1].text == "Another answer."
+    assert record.step_count == 2
     assert "Let me look" not in "".join(message.text for message in record.messages)
 
 
@@ -194,7 +195,7 @@ async def test_a_budget_is_gone_on_with_and_not_begun_again() -> None:
     kept = [place for place, each in enumerate(first.log) if isinstance(each, Checkpoint)]
     house = House([otherwise] * 10, limits=Limits(max_steps=2))
     events = await house.play(a_turn(), FakeLink(past=past_of(first.log[: kept[1] + 1])))
-    assert [step.step for step in of_type(events, StepStarted)] == [2]
+    assert len(of_type(events, StepStarted)) == 1
     assert isinstance(events[-1], TurnCompleted)
     assert events[-1].finish_reason is FinishReason.MAX_STEPS
     (record,) = house.workspace.records.values()

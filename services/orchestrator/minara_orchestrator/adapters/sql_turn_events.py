@@ -167,7 +167,9 @@ class SqlTurnEvents:
 
         kept, told = await self._database.read(look)
         return Past(
-            checkpoints=tuple(checkpoint_from_bytes(body) for body in kept), told=told_by(told)
+            is_taken_over=True,
+            checkpoints=tuple(checkpoint_from_bytes(body) for body in kept),
+            told=told_by(told),
         )
 
     async def forget_checkpoints(self, turn_id: TurnId) -> None:

@@ -107,6 +107,7 @@ def checkpoint_to_bytes(checkpoint: Checkpoint) -> bytes:
         interjections=checkpoint.interjections,
         usage=usage_to_pb(checkpoint.usage),
         tool_calls=checkpoint.tool_calls,
+        skipped_steps=checkpoint.skipped_steps,
         speaker=checkpoint.speaker,
         limit=checkpoint.limit,
         failure_reason=checkpoint.failure_reason,
@@ -138,6 +139,7 @@ def checkpoint_from_bytes(body: bytes) -> Checkpoint:
         interjections=tuple(TurnId(each) for each in stored.interjections),
         usage=usage_from_pb(stored.usage),
         tool_calls=stored.tool_calls,
+        skipped_steps=stored.skipped_steps,
         speaker=stored.speaker,
         opening=opening if stored.stage else None,
         finish_reason=(

@@ -52,7 +52,8 @@ class Progress:
         )
         if past.checkpoints:
             so_far._go_on_from(past)
-        budget.steps = max(budget.steps, past.told.highest_step)
+        if past.is_taken_over and not so_far.awaited_calls:
+            budget.pass_over(past.told.highest_step)
         return so_far
 
     def _go_on_from(self, past: Past) -> None:
@@ -71,8 +72,7 @@ class Progress:
             self.pending_actions += each.pending_actions
         self._kept = len(self.prompt.following)
         self.route.move_to(last.speaker)
-        self.budget.go_on_from(steps=last.step, tool_calls=last.tool_calls, usage=last.usage)
-        self.budget.limit = last.limit
+        self.budget.go_on_from(last)
         if last.awaits_results:
             before = past.checkpoints[-2].tool_calls if len(past.checkpoints) > 1 else 0
             self.awaited_calls = last.tool_calls - before
@@ -134,7 +134,7 @@ class Progress:
         """What came since the last checkpoint."""
         following = self.prompt.following
         kept = Checkpoint(
-            step=self.budget.steps,
+            step=self.budget.step,
             messages=following[self._kept :],
             awaits_results=awaits_results,
             callable_tools=self._new_tools,
@@ -142,6 +142,7 @@ class Progress:
             interjections=tuple(each.message_id for each in self._new_interjections),
             usage=self.budget.usage,
             tool_calls=self.budget.tool_calls,
+            skipped_steps=self.budget.skipped,
             speaker=self.route.current.label,
             finish_reason=self.finish_reason,
             limit=self.budget.limit,

@@ -95,8 +95,8 @@ class ToolRunner:
                     arguments_json=call.arguments_json,
                 )
             )
-        # Should this process end, the calls of this step are not taken for those of another one.
-        await link.step_stored(batch.step)
+        # Whoever takes the turn over knows by this which step numbers calls may have gone out under.
+        await link.step_stored(batch.step - 1)
         affordable = replace(batch, calls=batch.calls[:within_budget])
         with suppress(TurnStopped):
             await self._run_affordable(running, affordable)

@@ -67,7 +67,7 @@ class SubAgentRunner:
                 message = "no tool of these sets may be called in this turn"
             return tool_outcomes.failure(call, ErrorReason.REQUEST_INVALID, message)
         begun = link.past.told.nested_steps.get(call.tool_call_id, 0)
-        steps = begun + int(arguments.get("max_steps", DEFAULT_STEPS))
+        steps = int(arguments.get("max_steps", DEFAULT_STEPS))
         own = Progress(
             budget=so_far.budget.share(among, steps, self._clock.monotonic()),
             opened=so_far.opened,
@@ -77,7 +77,7 @@ class SubAgentRunner:
             parent=call.tool_call_id,
         )
         own.route.move_to(so_far.route.current.label)
-        own.budget.steps = begun
+        own.budget.skipped = begun
         nested = NestedLink(link, call)
         while own.is_under_way(self._clock.monotonic(), link.stop.requested):
             own.extend(await self._steps.run_step(turn, own, nested), goes_on=False)

@@ -34,8 +34,8 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What came since the checkpoint before it; `usage`, `tool_calls` and `steps` are of the whole
-    turn so far.
+    """What came since the checkpoint before it, up to the step of this number; `usage`, `tool_calls`
+    and `skipped_steps` are of the whole turn so far.
 
     `awaits_results`: the last message asks for calls that were to be sent next. `opening` is set in
     the first checkpoint of a turn. `finish_reason` or `failure_reason` is set in the last one.
@@ -50,6 +50,7 @@ class Checkpoint:
     interjections: tuple[TurnId, ...] = ()
     usage: TokenUsage = field(default_factory=TokenUsage)
     tool_calls: int = 0
+    skipped_steps: int = 0
     speaker: str = ""
     opening: Opening | None = None
     finish_reason: FinishReason | None = None
@@ -113,8 +114,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What is known of a turn from before it was taken over; of a new one, nothing."""
+    """What is known of a turn from before it was taken over, which may be nothing; of a new one,
+    nothing."""
 
+    is_taken_over: bool = False
     checkpoints: tuple[Checkpoint, ...] = ()
     told: Told = field(default_factory=Told)
 
@@ -140,8 +143,8 @@ class Past:
 
     @property
     def has_void_step(self) -> bool:
-        """Whether a step was begun that left no checkpoint: its model is asked again, as a step of
-        its own, since calls of it may have run."""
+        """Whether a step was begun that left no checkpoint: its model is asked again, under a number
+        of its own, since calls of it may have run."""
         return self.told.highest_step > self.last.step
 
 

@@ -15,7 +15,7 @@ from minara_core.messages import Message, user_message
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import LifecycleStage, PermissionTier
 from minara_core.turn_context import TurnContext
-from minara_orchestrator.domain.checkpoint import Past
+from minara_orchestrator.domain.checkpoint import Checkpoint, Past
 from minara_orchestrator.domain.history import Compaction
 from minara_orchestrator.domain.prompt import Prompt
 
@@ -116,7 +116,8 @@ _LEAST_OUTPUT_TOKENS = 64
 class Budget:
     """What this turn has used. One per turn, never shared.
 
-    `limit` names the limit that was met last, for people: a key of their sentences.
+    `limit` names the limit that was met last, for people: a key of their sentences. `skipped` step
+    numbers were left out by take-overs; they cost nothing.
     """
 
     def __init__(self, limits: Limits, started: float) -> None:
@@ -125,6 +126,7 @@ class Budget:
         self.session_spent_usd = Decimal(0)
         self.limit = ""
         self.steps = 0
+        self.skipped = 0
         self.tool_calls = 0
         self.usage = TokenUsage()
         self._was_last_call = False
@@ -235,7 +237,12 @@ class Budget:
         """The number of the step that starts now, from 1."""
         self._was_last_call = self._has_no_calls_left
         self.steps += 1
-        return self.steps
+        return self.step
+
+    @property
+    def step(self) -> int:
+        """The number of the step that runs, or ran last."""
+        return self.steps + self.skipped
 
     def charge(self, usage: TokenUsage) -> None:
         self.usage = self.usage.plus(usage)
@@ -246,9 +253,16 @@ class Budget:
         self.tool_calls += granted
         return granted
 
-    def go_on_from(self, *, steps: int, tool_calls: int, usage: TokenUsage) -> None:
+    def go_on_from(self, last: Checkpoint) -> None:
         """Take over what the turn had used before its process ended; its time begins anew."""
-        self.steps, self.tool_calls, self.usage = steps, tool_calls, usage
+        self.steps, self.skipped = last.step - last.skipped_steps, last.skipped_steps
+        self.tool_calls, self.usage, self.limit = last.tool_calls, last.usage, last.limit
+
+    def pass_over(self, highest_step: int) -> None:
+        """Count the steps up to this number as used, and leave out the one after it: calls may have
+        gone out under it too."""
+        self.steps += max(0, highest_step - self.step)
+        self.skipped += 1
 
     def share(self, among: int, max_steps: int, now: float) -> "Budget":
         """What each of `among` sub-agents that begin now may use: together half of what is left."""

@@ -29,7 +29,7 @@ from minara.type.v1 import permission_pb2 as minara_dot_type_dot_v1_dot_permissi
 from minara.type.v1 import taxonomy_pb2 as minara_dot_type_dot_v1_dot_taxonomy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'minara/orchestrator/v1/checkpoint.proto\x12\x16minara.orchestrator.v1\x1a\x1bminara/agent/v1/event.proto\x1a\x1dminara/agent/v1/message.proto\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\"\x82\x04\n\nCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12\x16\n\x0e\x61waits_results\x18\x03 \x01(\x08\x12\x16\n\x0e\x63\x61llable_tools\x18\x04 \x03(\t\x12\x37\n\x0fpending_actions\x18\x05 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12%\n\x05usage\x18\x06 \x01(\x0b\x32\x16.minara.agent.v1.Usage\x12\x12\n\ntool_calls\x18\x07 \x01(\x05\x12\x0f\n\x07speaker\x18\x08 \x01(\t\x12\x13\n\x0bsent_blocks\x18\t \x03(\t\x12-\n\x05stage\x18\n \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x34\n\x0crisk_ceiling\x18\x0b \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\x12\x34\n\rfinish_reason\x18\x0c \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12\r\n\x05limit\x18\r \x01(\t\x12\x16\n\x0e\x66\x61ilure_reason\x18\x0e \x01(\t\x12\x17\n\x0f\x66\x61ilure_message\x18\x0f \x01(\t\x12\x15\n\rinterjections\x18\x10 \x03(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'minara/orchestrator/v1/checkpoint.proto\x12\x16minara.orchestrator.v1\x1a\x1bminara/agent/v1/event.proto\x1a\x1dminara/agent/v1/message.proto\x1a$minara/agent/v1/pending_action.proto\x1a\x1fminara/type/v1/permission.proto\x1a\x1dminara/type/v1/taxonomy.proto\"\x99\x04\n\nCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.minara.agent.v1.Message\x12\x16\n\x0e\x61waits_results\x18\x03 \x01(\x08\x12\x16\n\x0e\x63\x61llable_tools\x18\x04 \x03(\t\x12\x37\n\x0fpending_actions\x18\x05 \x03(\x0b\x32\x1e.minara.agent.v1.PendingAction\x12%\n\x05usage\x18\x06 \x01(\x0b\x32\x16.minara.agent.v1.Usage\x12\x12\n\ntool_calls\x18\x07 \x01(\x05\x12\x0f\n\x07speaker\x18\x08 \x01(\t\x12\x13\n\x0bsent_blocks\x18\t \x03(\t\x12-\n\x05stage\x18\n \x01(\x0e\x32\x1e.minara.type.v1.LifecycleStage\x12\x34\n\x0crisk_ceiling\x18\x0b \x01(\x0e\x32\x1e.minara.type.v1.PermissionTier\x12\x34\n\rfinish_reason\x18\x0c \x01(\x0e\x32\x1d.minara.agent.v1.FinishReason\x12\r\n\x05limit\x18\r \x01(\t\x12\x16\n\x0e\x66\x61ilure_reason\x18\x0e \x01(\t\x12\x17\n\x0f\x66\x61ilure_message\x18\x0f \x01(\t\x12\x15\n\rinterjections\x18\x10 \x03(\t\x12\x15\n\rskipped_steps\x18\x11 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,5 +37,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'minara.orchestrator.v1.chec
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CHECKPOINT']._serialized_start=230
-  _globals['_CHECKPOINT']._serialized_end=744
+  _globals['_CHECKPOINT']._serialized_end=767
 # @@protoc_insertion_point(module_scope)

@@ -47,6 +47,7 @@ class Checkpoint(_message.Message):
     FAILURE_REASON_FIELD_NUMBER: _builtins.int
     FAILURE_MESSAGE_FIELD_NUMBER: _builtins.int
     INTERJECTIONS_FIELD_NUMBER: _builtins.int
+    SKIPPED_STEPS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """Number of the step; 0 for the opening."""
     awaits_results: _builtins.bool
@@ -69,6 +70,8 @@ class Checkpoint(_message.Message):
     """Set when the turn failed here: an ErrorReason name."""
     failure_message: _builtins.str
     """One sentence about the failure."""
+    skipped_steps: _builtins.int
+    """Step numbers that take-overs left out so far."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]:
         """Messages that are added: of the opening, of a whole step, or of one up to its calls."""
@@ -112,10 +115,11 @@ class Checkpoint(_message.Message):
         failure_reason: _builtins.str = ...,
         failure_message: _builtins.str = ...,
         interjections: _abc.Iterable[_builtins.str] | None = ...,
+        skipped_steps: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["awaits_results", b"awaits_results", "callable_tools", b"callable_tools", "failure_message", b"failure_message", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "interjections", b"interjections", "limit", b"limit", "messages", b"messages", "pending_actions", b"pending_actions", "risk_ceiling", b"risk_ceiling", "sent_blocks", b"sent_blocks", "speaker", b"speaker", "stage", b"stage", "step", b"step", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["awaits_results", b"awaits_results", "callable_tools", b"callable_tools", "failure_message", b"failure_message", "failure_reason", b"failure_reason", "finish_reason", b"finish_reason", "interjections", b"interjections", "limit", b"limit", "messages", b"messages", "pending_actions", b"pending_actions", "risk_ceiling", b"risk_ceiling", "sent_blocks", b"sent_blocks", "skipped_steps", b"skipped_steps", "speaker", b"speaker", "stage", b"stage", "step", b"step", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

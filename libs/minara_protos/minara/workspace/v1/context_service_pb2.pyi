@@ -308,7 +308,7 @@ class CommitTurnRequest(_message.Message):
     step_count: _builtins.int
     """Steps run."""
     commit_token: _builtins.str
-    """From PrepareTurn."""
+    """From PrepareTurn; applied when the turn completed."""
     stage: _taxonomy_pb2.LifecycleStage.ValueType
     """Stage."""
     decided_action_id: _builtins.str

@@ -62,6 +62,8 @@ class ContextServiceServicer:
 
     def CommitTurn(self, request, context):
         """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
+        Only a completed turn consumes what PrepareTurn offered it; the next turn is offered it again.
+        What was decided, or left for a person to decide, is read out of the messages and kept.
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
         INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not

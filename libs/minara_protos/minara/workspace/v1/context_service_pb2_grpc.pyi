@@ -40,6 +40,8 @@ class ContextServiceStub:
     """
     CommitTurn: _grpc.UnaryUnaryMultiCallable[_context_service_pb2.CommitTurnRequest, _context_service_pb2.CommitTurnResponse]
     """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
+    Only a completed turn consumes what PrepareTurn offered it; the next turn is offered it again.
+    What was decided, or left for a person to decide, is read out of the messages and kept.
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
     INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
@@ -58,6 +60,8 @@ class ContextServiceAsyncStub(ContextServiceStub):
     """
     CommitTurn: _aio.UnaryUnaryMultiCallable[_context_service_pb2.CommitTurnRequest, _context_service_pb2.CommitTurnResponse]  # type: ignore[assignment]
     """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
+    Only a completed turn consumes what PrepareTurn offered it; the next turn is offered it again.
+    What was decided, or left for a person to decide, is read out of the messages and kept.
     Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
     a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
     INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
@@ -85,6 +89,8 @@ class ContextServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_service_pb2.CommitTurnResponse, _abc.Awaitable[_context_service_pb2.CommitTurnResponse]]:
         """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
+        Only a completed turn consumes what PrepareTurn offered it; the next turn is offered it again.
+        What was decided, or left for a person to decide, is read out of the messages and kept.
         Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
         INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
