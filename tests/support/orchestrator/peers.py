@@ -234,8 +234,8 @@ class RememberingTools(FakeTools):
             yield ToolFinished(result=self.recorded[call.tool_call_id], duration_ms=1)
 
     def known_at(self, told: Sequence[object]) -> dict[ToolCallId, ToolResult]:
-        """What may be recorded when only so much of a turn was stored: calls that only read may have
-        gone out in the step after the last one that was told, others once they were kept."""
+        """What may be recorded when only so much of a turn was stored: calls that only read may
+        have gone out in the step after the last one that was told, others once they were kept."""
         steps = [each.step for each in told if isinstance(each, StepStarted)]
         kept = {
             call.tool_call_id

@@ -20,8 +20,8 @@ from minara_orchestrator.domain.turn import Budget, Step, Stop, Turn, TurnRecord
 class Progress:
     """The state of one turn, or of one sub-agent within it (`parent` is the call that started it).
 
-    `awaited_calls`: how many of the calls of the last message were to be sent when the turn was
-    taken over; they come first.
+    `awaited_calls`: how many of the calls of the last message, which is that of `awaited_step`,
+    were to be sent when the turn was taken over; they come first.
     """
 
     budget: Budget
@@ -31,6 +31,7 @@ class Progress:
     callable_tools: tuple[str, ...]
     parent: str = ""
     awaited_calls: int = 0
+    awaited_step: int = 0
     finish_reason: FinishReason | None = None
     failure: MinaraError | None = None
     pending_actions: list[PendingAction] = field(default_factory=list[PendingAction])
@@ -52,7 +53,7 @@ class Progress:
         )
         if past.checkpoints:
             so_far._go_on_from(past)
-        if past.is_taken_over and not so_far.awaited_calls:
+        if past.is_taken_over:
             budget.pass_over(past.told.highest_step)
         return so_far
 
@@ -76,6 +77,7 @@ class Progress:
         if last.awaits_results:
             before = past.checkpoints[-2].tool_calls if len(past.checkpoints) > 1 else 0
             self.awaited_calls = last.tool_calls - before
+            self.awaited_step = last.step
         self.finish_reason = last.finish_reason
         if last.failure_reason:
             reason = error_reason(last.failure_reason)

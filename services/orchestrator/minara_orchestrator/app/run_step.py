@@ -126,7 +126,7 @@ def _batch(so_far: Progress, *, is_silent: bool) -> ToolBatch:
     if so_far.route.current.is_degraded:
         names = reading_tools(so_far.prompt.definitions, names)
     return ToolBatch(
-        step=so_far.budget.step,
+        step=so_far.awaited_step if so_far.awaited_calls else so_far.budget.step,
         calls=tuple(calls),
         stage=opened.selection.stage,
         callable_tools=names,

@@ -95,7 +95,7 @@ class ToolRunner:
                     arguments_json=call.arguments_json,
                 )
             )
-        # Whoever takes the turn over knows by this which step numbers calls may have gone out under.
+        # By this whoever takes the turn over knows under which numbers calls may have gone out.
         await link.step_stored(batch.step - 1)
         affordable = replace(batch, calls=batch.calls[:within_budget])
         with suppress(TurnStopped):

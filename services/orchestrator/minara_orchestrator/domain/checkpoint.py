@@ -34,8 +34,8 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What came since the checkpoint before it, up to the step of this number; `usage`, `tool_calls`
-    and `skipped_steps` are of the whole turn so far.
+    """What came since the checkpoint before it, up to the step of this number; `usage`,
+    `tool_calls` and `skipped_steps` are of the whole turn so far.
 
     `awaits_results`: the last message asks for calls that were to be sent next. `opening` is set in
     the first checkpoint of a turn. `finish_reason` or `failure_reason` is set in the last one.
@@ -143,8 +143,8 @@ class Past:
 
     @property
     def has_void_step(self) -> bool:
-        """Whether a step was begun that left no checkpoint: its model is asked again, under a number
-        of its own, since calls of it may have run."""
+        """Whether a step was begun that left no checkpoint: its model is asked again, under a
+        number of its own, since calls of it may have run."""
         return self.told.highest_step > self.last.step
 
 
