@@ -84,7 +84,8 @@ class GaveUp(AssertionError):
 
 class FailoverClient:
     """Speaks to all gateways in turn, as one person's token. A POST without an answer is repeated
-    with its key; a stream that was cut is resumed, on the next gateway."""
+    with its key; a stream that was cut is resumed, on the next gateway. `headers` are what it shows
+    of that person."""
 
     def __init__(
         self, gateways: Sequence[str], token: str, *, first: int = 0, ids: IdSource | None = None
@@ -92,8 +93,9 @@ class FailoverClient:
         self._clock = SystemClock()
         self._ids = ids or RandomIds()
         self._next = cycle([*gateways[first:], *gateways[:first]])
+        self.headers = {"Authorization": f"Bearer {token}"}
         self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {token}"},
+            headers=self.headers,
             timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
             trust_env=False,
         )

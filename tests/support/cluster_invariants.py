@@ -174,7 +174,10 @@ def _balances(connection: sa.Connection, accounts: Sequence[str]) -> dict[str, D
 
 
 def _of_turns(remains: Remains) -> Iterable[str]:
+    """A message that was put into a turn has none of its own."""
     for turn in remains.turns:
+        if turn.interjected_into:
+            continue
         events = remains.events.get(turn.turn_id, ())
         sequences = [sequence for sequence, _, _ in events]
         ends = [name for _, _, name in events if name in TERMINAL]

@@ -10,6 +10,7 @@ import httpx
 
 from minara_core.clock import SystemClock
 from support.cluster import GATEWAY, HOST, Cluster, Port, new_databases
+from support.cluster_held import HeldProvider, Speak, a_held_provider
 from support.cluster_invariants import assert_sound
 from support.cluster_model import SlowModel, a_slow_model
 from support.cluster_people import Crowd, a_crowd
@@ -75,6 +76,12 @@ class Stage:
     @asynccontextmanager
     async def model(self, seconds: float = _MODEL_SECONDS) -> AsyncGenerator[SlowModel]:
         async with a_slow_model(self._model_port, seconds=seconds) as model:
+            yield model
+
+    @asynccontextmanager
+    async def held_model(self, speak: Speak) -> AsyncGenerator[HeldProvider]:
+        """A model that a test holds back where it wants, in the slow one's place."""
+        async with a_held_provider(self._model_port, speak) as model:
             yield model
 
 

@@ -14,8 +14,8 @@ from minara_runtime.service_audit import with_audit
 from minara_workspace.adapters.commit_tokens import SealedTokens
 from minara_workspace.adapters.documents_dir import DocumentFolders
 from minara_workspace.adapters.grpc_server import ContextServicer, SessionServicer
+from minara_workspace.adapters.observed_commits import observe_turn
 from minara_workspace.adapters.sql_sessions import VERSIONS, SqlSessions
-from minara_workspace.adapters.turn_log import log_turn
 from minara_workspace.app.commit_turn import TurnCommit
 from minara_workspace.app.heartbeats import Heartbeats
 from minara_workspace.app.keep_sessions import SessionKeeper
@@ -52,7 +52,7 @@ def build(
             tokens=tokens,
             heartbeats=heartbeats,
             clock=clock,
-            observe=log_turn,
+            observe=observe_turn,
             failpoint=failpoint,
         ),
     )

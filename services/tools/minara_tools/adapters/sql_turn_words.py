@@ -21,6 +21,7 @@ _LAST_ANSWERED = (
 )
 # Words put into a turn stand behind it; a move that the turn made of them is theirs too.
 _ANSWERED_SINCE = sa.exists().where(
+    TURNS.c.into_turn_id != "",
     PENDING_ACTIONS.c.turn_id == TURNS.c.into_turn_id,
     PENDING_ACTIONS.c.turn_id != sa.bindparam("turn"),
     PENDING_ACTIONS.c.state != ActionState.PENDING.value,

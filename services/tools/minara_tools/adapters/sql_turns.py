@@ -184,7 +184,7 @@ class SqlTurns:
             _UNTOLD,
             of_session
             | {
-                "turn": turn.into_turn_id or turn.turn_id,
+                "turn": turn.turn_id,
                 "decided": turn.decided_action_id,
                 "person": turn.user_id,
             },

@@ -39,7 +39,9 @@ BUILTIN_SETS: tuple[ToolSet, ...] = (
     ToolSet(name="artifact", empty_reason="charts and documents come with the artifact store"),
     ToolSet(name="web", empty_reason="pages come with the egress client"),
     ToolSet(name="browser", empty_reason="no browser is driven in this version"),
-    ToolSet(name="agents", empty_reason="sub-agents come with the durable engine"),
+    ToolSet(
+        name="agents", empty_reason="agents that run by themselves come with the durable engine"
+    ),
     ToolSet(name="workflow", empty_reason="workflows come with the durable engine"),
     ToolSet(name="turn"),
 )

@@ -32,7 +32,7 @@ class TurnState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenBlocks:
-    """Blocks 1 and 3 of a session: fixed when its first turn is recorded. `refresh_time` is that of
+    """Blocks 1 and 3 of a session: fixed when a turn of it completes. `refresh_time` is that of
     the refresh which let the pages be read for them, and of none other they may become fixed."""
 
     identity: str
