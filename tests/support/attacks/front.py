@@ -82,6 +82,20 @@ class Puppeteer(agent_grpc.AgentServiceServicer):
                     twisted.sequence = event.sequence
                     yield agent_pb.RunTurnResponse(events=[twisted])
 
+    async def SteerTurn(
+        self,
+        request: agent_pb.SteerTurnRequest,
+        context: grpc.aio.ServicerContext[agent_pb.SteerTurnRequest, agent_pb.SteerTurnResponse],
+    ) -> agent_pb.SteerTurnResponse:
+        return await self._true.SteerTurn(request)
+
+    async def CancelTurn(
+        self,
+        request: agent_pb.CancelTurnRequest,
+        context: grpc.aio.ServicerContext[agent_pb.CancelTurnRequest, agent_pb.CancelTurnResponse],
+    ) -> agent_pb.CancelTurnResponse:
+        return await self._true.CancelTurn(request)
+
     async def RenderPrompt(
         self,
         request: agent_pb.RenderPromptRequest,
