@@ -88,6 +88,20 @@ async def test_a_message_that_comes_too_late_is_given_back() -> None:
     assert events[-1].pending_interjections == ("too late",)
 
 
+async def test_a_message_with_the_last_words_of_the_last_step_is_given_back() -> None:
+    link = FakeLink()
+
+    def last_words(request: ModelRequest) -> Events:
+        link.said.append(a_message("one more thing"))
+        return says("done")
+
+    house = House([last_words], limits=Limits(max_steps=1))
+    events = await house.play(a_turn(), link)
+    assert isinstance(events[-1], TurnCompleted)
+    assert events[-1].finish_reason is FinishReason.STOP
+    assert events[-1].pending_interjections == ("one more thing",)
+
+
 async def test_a_message_into_a_turn_that_fails_stays_in_the_conversation() -> None:
     link = FakeLink()
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from typing_extensions import override
 
+from minara_core.errors import Unavailable
 from minara_core.events import (
     FinishReason,
     Payload,
@@ -20,13 +23,17 @@ from minara_core.events import (
     TurnStarted,
 )
 from minara_core.messages import Message, Role
+from minara_core.reasons import ErrorReason
 from minara_core.tooling import ToolCall, ToolFailure, ToolResult
+from minara_core.turn_context import TurnContext
 from minara_llm.model import ModelRequest
 from minara_llm.scripted import Events, calls, says
+from minara_orchestrator.app.ports import TurnMaterial
 from minara_orchestrator.domain.checkpoint import Checkpoint, Past
 from minara_orchestrator.domain.turn import Limits, TurnState
+from support.clock import FixedClock
 from support.orchestrator.house import FakeLink, House, a_turn, of_type, past_of
-from support.orchestrator.peers import FakeTools, RememberingTools
+from support.orchestrator.peers import FakeTools, FakeWorkspace, RememberingTools
 from support.orchestrator.prompts import assert_paired
 
 SCRIPTS = (
@@ -225,3 +232,39 @@ async def test_a_text_that_was_told_whole_is_not_void() -> None:
 def test_nothing_is_known_of_a_new_turn() -> None:
     assert Past().is_new
     assert not Past().has_void_step
+
+
+class _LateWorkspace(FakeWorkspace):
+    """Does not answer for so many tries; five seconds pass with each."""
+
+    def __init__(self, clock: FixedClock, tries: int) -> None:
+        super().__init__()
+        self._clock = clock
+        self._tries = tries
+
+    @override
+    async def prepare(self, context: TurnContext, message: str) -> TurnMaterial:
+        self._tries -= 1
+        if self._tries >= 0:
+            self._clock.advance(timedelta(seconds=5))
+            raise Unavailable("not there yet")
+        return await super().prepare(context, message)
+
+
+@pytest.mark.parametrize(("tries", "end"), [(4, TurnCompleted), (100, TurnFailed)])
+async def test_a_turn_that_is_taken_over_waits_for_the_workspace(
+    tries: int, end: type[Payload]
+) -> None:
+    first, _ = await whole()
+    clock = FixedClock()
+    house = House([], clock=clock, workspace=_LateWorkspace(clock, tries))
+    events = await house.play(a_turn(), FakeLink(past=past_of(first.log[:-1])))
+    assert isinstance(events[-1], end)
+    if isinstance(events[-1], TurnFailed):
+        assert events[-1].reason == ErrorReason.NOT_RECORDED
+
+
+async def test_a_turn_that_begins_does_not_wait_for_the_workspace() -> None:
+    clock = FixedClock()
+    house = House([], clock=clock, workspace=_LateWorkspace(clock, 1))
+    assert isinstance((await house.play(a_turn()))[-1], TurnFailed)

@@ -75,7 +75,7 @@ class LiveTurn:
 
     def emit(self, payload: Payload) -> None:
         """Queue an event for storing; never blocks. Neighbouring text becomes one event."""
-        if self.past.told.knows(payload):
+        if self.past.is_taken_over and self.past.told.knows(payload):
             return
         merged = _merged(self._outbox[-1], payload) if self._outbox else None
         if merged is not None:

@@ -92,6 +92,10 @@ class Progress:
             self.finish_reason = interrupted or self.budget.exhausted_by(now)
         return self.failure is None and self.finish_reason is None
 
+    def may_go_on(self, now: float) -> bool:
+        """Whether one more step fits the budget."""
+        return self.budget.allows_step(now)
+
     def is_unwanted(self, stop: Stop | None) -> bool:
         """Whether the turn was broken off since nobody wants it any more."""
         return self.finish_reason is FinishReason.INTERRUPTED and stop is Stop.CANCEL

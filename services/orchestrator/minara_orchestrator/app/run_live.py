@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 from minara_core.clock import pause
-from minara_core.errors import MinaraError
+from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
 from minara_core.events import TurnCancelled, TurnCompleted, TurnFailed, TurnQueued
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
@@ -87,6 +87,10 @@ class LiveRunner:
                 context = replace(live.turn.context, session_epoch=epoch)
                 turn = replace(live.turn, context=context)
                 committed = await self._workspace.commit(TurnRecord.of_cut_off(turn, live.past))
+        except (Unavailable, DeadlineExceeded):
+            # What is not recorded is kept, and recorded later.
+            live.emit(TurnFailed(reason=ErrorReason.NOT_RECORDED, message=message))
+            return
         except MinaraError as error:
             live.emit(TurnFailed(reason=error.reason, message=message))
             return

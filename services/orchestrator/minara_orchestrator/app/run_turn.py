@@ -30,7 +30,7 @@ from minara_core.failpoints import Failpoint, no_failpoint
 from minara_core.messages import user_message
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.judge_goal import GoalJudge
-from minara_orchestrator.app.open_turn import TurnOpening
+from minara_orchestrator.app.open_turn import OpenedTurn, TurnOpening
 from minara_orchestrator.app.ports import Tools, Workspace
 from minara_orchestrator.app.progress import Progress
 from minara_orchestrator.app.run_step import StepRunner
@@ -48,6 +48,7 @@ from minara_orchestrator.domain.turn import (
 
 COMMIT_PATIENCE_SECONDS = 10.0
 COMMIT_RETRY_SECONDS = 0.25
+TAKE_OVER_PATIENCE_SECONDS = 60.0
 ELSEWHERE = frozenset({ErrorReason.LEASE_LOST, ErrorReason.EPOCH_STALE})
 """Another process has the session: what is left of the turn is done where its lease is."""
 
@@ -107,7 +108,8 @@ class TurnRunner:
         while so_far.is_under_way(self._clock.monotonic(), link.stop.requested):
             await self._take_interjections(turn, so_far, link)
             step = await self._steps.run_step(turn, so_far, link)
-            so_far.extend(step, goes_on=link.has_interjections)
+            is_asked_more = link.has_interjections and so_far.may_go_on(self._clock.monotonic())
+            so_far.extend(step, goes_on=is_asked_more)
             link.keep(so_far.checkpoint())
         if so_far.failure is not None:
             raise so_far.failure
@@ -125,7 +127,7 @@ class TurnRunner:
         past, limits = link.past, self._limits
         if isinstance(turn.input, DecidedInput):
             limits = replace(limits, max_steps=1)
-        opened = await self._opening.open(turn)
+        opened = await self._opened(turn, link)
         so_far = Progress.begin(opened, Budget(limits, self._clock.monotonic()), past)
         if not past.is_new:
             link.emit(TurnResumed(owner=self._owner, after_step=past.last.step))
@@ -135,6 +137,23 @@ class TurnRunner:
         if not past.checkpoints:
             link.keep(so_far.opening_checkpoint())
         return so_far
+
+    async def _opened(self, turn: Turn, link: TurnLink) -> OpenedTurn:
+        """A turn that is taken over waits for the workspace: where all processes died, this one may
+        be back before it."""
+        deadline = self._clock.monotonic() + TAKE_OVER_PATIENCE_SECONDS
+        while True:
+            try:
+                return await self._opening.open(turn)
+            except (Unavailable, DeadlineExceeded) as error:
+                if not link.past.is_taken_over:
+                    raise
+                if self._clock.monotonic() >= deadline:
+                    raise Unavailable(
+                        "the turn could not be gone on with; what was said is kept",
+                        reason=ErrorReason.NOT_RECORDED,
+                    ) from error
+                await pause(COMMIT_RETRY_SECONDS)
 
     def _tell_decision(self, turn: Turn, so_far: Progress, link: TurnLink) -> None:
         if not isinstance(turn.input, DecidedInput):
