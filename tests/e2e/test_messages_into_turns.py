@@ -64,9 +64,19 @@ async def test_what_was_said_stands_in_the_reply_of_a_turn_that_was_stopped(
     assert answer["pending_interjections"] == ["and SOL?"]
 
 
-async def test_a_message_never_closes_the_turn_it_went_into(minara: Minara) -> None:
-    await post(minara, a_turn(), "/v1/chat", INTERJECT)
-    assert "running-turn" not in str(await minara.rows("tools", "turns"))
+@pytest.mark.only("embedded", reason="it counts calls that are traced in this process")
+@pytest.mark.parametrize(("policy", "closes"), [("enqueue", True), ("interject", False)])
+async def test_only_the_end_of_a_turn_of_its_own_closes_anything(
+    minara: Minara, policy: str, closes: bool
+) -> None:
+    body = INTERJECT | {"double_texting": policy}
+    await post(minara, a_turn(), "/v1/chat", body, "a-key")
+    message_id = turn_id_for(minara.user_id, "a-key")
+    called = [
+        *await minara.installation.methods_called(message_id),
+        *await minara.installation.methods_called("running-turn"),
+    ]
+    assert ("CloseTurn" in called) is closes
 
 
 async def test_after_a_cut_the_turn_itself_is_watched_on_and_the_message_is_not_sent_again(

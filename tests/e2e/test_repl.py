@@ -119,3 +119,16 @@ async def test_a_withdrawal_is_filled_in_line_by_line_and_left_by_an_empty_one(
     assert "ADDRESS_INVALID" in wrong
     early = await talk(minara, "/withdraw", "USDC", "50", "wallet", EVM_ADDRESS[-6:])
     assert "ADDRESS_NOT_USABLE" in early
+
+
+async def test_a_goal_is_set_shown_and_worked_on(minara: Minara) -> None:
+    shown = await talk(
+        minara, "/goal", "/goal know the price of ETH", "/goal pause", "/goal go", "/goal resume",
+        "/goal go", "/goal", "/goal clear",
+    )  # fmt: skip
+    assert shown.count("no goal is set in this session") == 2
+    assert "goal (active; 0 of 20 turns): know the price of ETH" in shown
+    assert "goal (paused by you; " in shown
+    assert "GOAL_NOT_ACTIVE" in shown
+    assert "(goal: blocked, turn 1 of 20" in shown  # no language model is set up that could judge
+    assert "goal (blocked; 1 of 20 turns)" in shown

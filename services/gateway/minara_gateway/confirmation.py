@@ -14,7 +14,7 @@ from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.tools.v1 import approval_service_pb2 as approval_pb
 from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import ActionState, Decision, PendingAction
-from minara_core.errors import Conflict, DeadlineExceeded, NotFound, Unavailable
+from minara_core.errors import Conflict, DeadlineExceeded, EventsLost, NotFound, Unavailable
 from minara_core.lexicon import typed_decision
 from minara_core.reasons import ErrorReason
 from minara_core.taxonomy import Scope
@@ -199,8 +199,8 @@ class Confirmations:
                 return True
         except NotFound:
             return False
-        except DeadlineExceeded:
-            return True  # it has nothing to tell yet
+        except (DeadlineExceeded, EventsLost):
+            return True  # it has nothing to tell yet, or nothing any more
         finally:
             call.cancel()
         return True

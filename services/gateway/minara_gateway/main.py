@@ -93,13 +93,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
         GrantSigner(confirmation_key, clock, ids),
         clock,
     )
-    store = GatewayStore(
-        Database.open(
-            settings.gateway_database_url or folder.database_url("gateway"),
-            pool_size=settings.database_pool_size,
-        ),
-        clock,
-    )
+    store = _store(settings, folder, clock)
     peers = Peers(channels)
     code_key = hashlib.sha256(confirmation_key.private_key.private_bytes_raw()).digest()
     confirmations = Confirmations(peers, grants, store, code_key)
@@ -139,6 +133,11 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
         leave=readiness.leave,
         end_streams=leaving.set,
     )
+
+
+def _store(settings: GatewaySettings, folder: DataFolder, clock: Clock) -> GatewayStore:
+    url = settings.gateway_database_url or folder.database_url("gateway")
+    return GatewayStore(Database.open(url, pool_size=settings.database_pool_size), clock)
 
 
 def owner_token(data_dir: Path) -> str:

@@ -57,7 +57,8 @@ class _Told:
     def take(self, event: event_pb.TurnEvent) -> None:
         match event.WhichOneof("event"):
             case "turn_started":
-                self.notices += event.turn_started.notices
+                told = event.turn_started.notices  # again after a take-over
+                self.notices += [notice for notice in told if notice not in self.notices]
             case "text_delta":
                 self.text[event.sequence] = event.text_delta.text
             case "text_reset":

@@ -1,9 +1,9 @@
 """A turn as a response: a stream of its events, or its reply; and what a client's leaving means."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
@@ -35,7 +35,7 @@ async def stream_of(request: Request, caller: Caller, turn: RunningTurn) -> Stre
         if not leaving.is_set():
             steering.leave(caller, turn)
 
-    return _Watched(_frames(first, turn, leaving), leave)
+    return _Watched(turn, _frames(first, turn, leaving), leave)
 
 
 async def reply_unless_left(request: Request, caller: Caller, turn: RunningTurn) -> dict[str, Any]:
@@ -65,10 +65,14 @@ async def _left(request: Request) -> None:
 
 
 class _Watched(StreamingResponse):
-    """A stream that tells when its client has left it before its end."""
+    """A stream that tells when its client has left it before its end, and then holds nothing."""
 
-    def __init__(self, frames: AsyncIterator[bytes], leave: Any) -> None:
+    def __init__(
+        self, turn: RunningTurn, frames: AsyncGenerator[bytes], leave: Callable[[], None]
+    ) -> None:
         super().__init__(frames, media_type=_MEDIA_TYPE)
+        self._turn = turn
+        self._frames = frames
         self._leave = leave
         self._has_ended = False
 
@@ -84,14 +88,17 @@ class _Watched(StreamingResponse):
         finally:
             if not self._has_ended:
                 self._leave()
+            # A client may leave before the first frame is asked for: then nobody else ends these.
+            await self._frames.aclose()
+            await self._turn.events.aclose()
 
 
 async def _frames(
     first: event_pb.TurnEvent, turn: RunningTurn, leaving: asyncio.Event
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Frames of a turn to its end, or to a hint where to resume it when this gateway leaves."""
     outgoing = Outgoing(first.sequence)
-    async with aclosing(cast("Any", turn.events)):
+    async with aclosing(turn.events):
         filling = asyncio.create_task(outgoing.fill(turn.events))
         left = asyncio.create_task(leaving.wait())
         filling.add_done_callback(outgoing.stir)

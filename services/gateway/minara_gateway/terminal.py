@@ -21,7 +21,7 @@ class TerminalLines:
 
     @property
     def has_begun(self) -> bool:
-        return bool(self._session.default_buffer.text)
+        return self._session.app.is_running and bool(self._session.default_buffer.text)
 
     async def read(self, prompt: str) -> str | None:
         try:

@@ -1,7 +1,7 @@
 """From a person's message to a stream of events: scan, sign, run, and show only what is stored."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -63,7 +63,7 @@ class RunningTurn:
     is_named: bool = True
     ends_when_left: bool = False
     is_over: bool = False
-    events: AsyncIterator[event_pb.TurnEvent] = field(init=False)
+    events: AsyncGenerator[event_pb.TurnEvent] = field(init=False)
 
     def name(self, started: event_pb.TurnStarted) -> None:
         """Take the turn's own word for what the client did not name."""
@@ -284,7 +284,7 @@ class Turns:
         request: agent_pb.RunTurnRequest,
         language: str,
         notices: tuple[str, ...] = (),
-    ) -> AsyncIterator[event_pb.TurnEvent]:
+    ) -> AsyncGenerator[event_pb.TurnEvent]:
         showing = Showing(self._confirmations, self._store, caller, language=language)
         context = request.context
         self._watched.add(turn)
@@ -296,6 +296,7 @@ class Turns:
                         if event.WhichOneof("event") == "turn_started":
                             turn.name(event.turn_started)
                             event.turn_started.notices.extend(notices)
+                            notices = ()  # a take-over begins the same turn again
                         turn.is_over = event.WhichOneof("event") in _TERMINAL
                         if turn.is_over:  # before the last event: nobody may come back for more
                             self._close(context, turn, event)

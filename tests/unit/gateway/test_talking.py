@@ -87,6 +87,11 @@ class Typing:
     def type(self, line: str | None) -> None:
         self._lines.put_nowait(line)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether everything that was typed has been taken."""
+        return self._lines.empty()
+
     async def read(self, prompt: str) -> str | None:
         line = await self._lines.get()
         if line == STOP:
@@ -292,3 +297,14 @@ async def test_a_turn_that_judged_nothing_ends_the_work_on_a_goal(chat: Chat) ->
     complete(await chat.begins("/goal go"), "QUESTION")
     await chat.ends()
     assert len(chat.gateway.turns) == 2
+
+
+async def test_the_end_of_input_ends_the_chat_once_the_turn_is_shown(chat: Chat) -> None:
+    turn = await chat.begins("price of BTC")
+    chat.lines.type(None)
+    await eventually(lambda: chat.lines.is_read)
+    turn.tell("text_delta", text="It is up.")
+    complete(turn)
+    assert chat.task is not None
+    await asyncio.wait_for(chat.task, 5)
+    assert "It is up." in chat.shown

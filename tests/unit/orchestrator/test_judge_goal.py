@@ -210,7 +210,7 @@ class Silent(ScriptedModel):
 async def test_a_silent_model_is_closed_in_time_and_the_goal_goes_on() -> None:
     silent = Silent()
     bench = Bench(model=silent)
-    bench.seconds = 0.05
+    bench.seconds = 1.0
     assert await bench.verdict() == "continue"
     assert silent.was_closed
     assert bench.goals.stored[HERE, ME].turns_used == 1

@@ -11,7 +11,7 @@ from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
 from minara_orchestrator.app.ports import Workspace
 from minara_orchestrator.app.run_turn import ELSEWHERE
-from minara_orchestrator.app.turn_ports import SessionWriters, TurnLoop, TurnStore
+from minara_orchestrator.app.turn_ports import SessionWriters, Steering, TurnLoop, TurnStore
 from minara_orchestrator.domain.checkpoint import Past
 from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
 
@@ -43,11 +43,23 @@ class LiveRunner:
 
     async def _run_in_line(self, live: LiveTurn, ahead: int) -> None:
         """Wait for the turns admitted before it, wherever they run; then it is this one's time."""
-        has_begun = live.past.told.has_started
+        turn_id = live.turn.context.turn_id
+        has_waited = bool(ahead)
+        while ahead and live.stop.requested is None:
+            await pause(QUEUE_POLL_SECONDS)
+            ahead = await self._store.ahead(turn_id)
+        if has_waited:
+            # What stopped the turns before it may have stopped this one too, a moment ago.
+            asked = (await self._store.steering([turn_id])).get(turn_id, Steering())
+            live.steer(asked.stop, asked.interjections)
+        if live.stop.requested is None or live.past.told.has_started:
+            await self._in_turn(live, ahead)
+        else:
+            live.emit(TurnCancelled(reason="withdrawn before it began"))
+
+    async def _in_turn(self, live: LiveTurn, ahead: int) -> None:
+        """A turn that had begun elsewhere before it was stopped comes to its end in its place."""
         while ahead:
-            if live.stop.requested is not None and not has_begun:
-                live.emit(TurnCancelled(reason="withdrawn before it began"))
-                return
             await pause(QUEUE_POLL_SECONDS)
             ahead = await self._store.ahead(live.turn.context.turn_id)
         await self._run_as_writer(live)

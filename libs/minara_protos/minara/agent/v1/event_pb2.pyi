@@ -445,14 +445,16 @@ Global___TurnResumed: _TypeAlias = TurnResumed  # noqa: Y015
 
 @_typing.final
 class TextReset(_message.Message):
-    """The text since the given sequence is void; a new attempt follows."""
+    """The text that was told after the given sequence, and before this event, is void; a new attempt
+    follows.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SINCE_SEQUENCE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     since_sequence: _builtins.int
-    """First void sequence."""
+    """The event that the void text follows."""
     reason: _builtins.str
     """Why."""
     def __init__(
