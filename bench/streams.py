@@ -17,6 +17,7 @@ from minara_core.ids import RandomIds, SessionId, TurnId
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.adapters.grpc_server import encode_event
+from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_turn_events import SqlTurnEvents
 from minara_orchestrator.adapters.sql_turns import SqlTurns
 from minara_orchestrator.app.turn_ports import Entry, StoredEvent
@@ -129,13 +130,24 @@ async def _started(place: Place, message: str) -> str:
     _ASKING.add(asking)
     asking.add_done_callback(_ASKING.discard)
     database = Database.open(place.orchestrator_database)
-    store = SqlTurns(database, owner="bench")
+    store = _turns(database)
     turn_id = None
     while turn_id is None:
         await pause(0.02)
         turn_id = await store.live_turn(SessionId(session_id), place.user_id)
     await database.aclose()
     return turn_id
+
+
+_OWNER = "bench"
+
+
+def _writers(database: Database) -> LeasedWriters:
+    return LeasedWriters(database, owner=_OWNER)
+
+
+def _turns(database: Database) -> SqlTurns:
+    return SqlTurns(database, owner=_OWNER, writers=_writers(database))
 
 
 _ASKING: set[asyncio.Task[object]] = set()
@@ -166,8 +178,8 @@ async def stored_turn(place: Place, events: int) -> str:
     """A turn that is over and has this many events, as a fast model would leave it."""
     database = Database.open(place.orchestrator_database)
     clock, ids = SystemClock(), RandomIds()
-    store = SqlTurns(database, owner="bench")
-    log = SqlTurnEvents(database, owner="bench", clock=clock)
+    store = _turns(database)
+    log = SqlTurnEvents(database, owner=_OWNER, clock=clock, writers=_writers(database))
     turn_id = TurnId(ids.new())
     context = TurnContext(
         turn_id=turn_id,
@@ -177,7 +189,8 @@ async def stored_turn(place: Place, events: int) -> str:
         allowed_tool_sets=(),
     )
     now = clock.now()
-    await store.admit(Turn(context=context, input=UserInput(text="hi"), start_time=now))
+    turn = Turn(context=context, input=UserInput(text="hi"), start_time=now)
+    await store.admit(turn)
     made = [
         TurnEvent(sequence=number, time=now, payload=TextDelta(text=_TEXT))
         for number in range(1, events)
@@ -189,7 +202,7 @@ async def stored_turn(place: Place, events: int) -> str:
         for e in made
     ]
     for start in range(0, events, _APPEND):
-        await log.append(turn_id, Entry(events=stored[start : start + _APPEND]))
+        await log.append(turn, Entry(events=stored[start : start + _APPEND]))
     await log.aclose()
     await database.aclose()
     return turn_id

@@ -74,7 +74,7 @@ async def test_a_closed_turn_tells_what_it_was_given_and_takes_no_more(pair: Pai
     await pair.store.admit(a_turn())
     await pair.store.steer(a_message("one", turn_id="message-1"), FIRST)
     await pair.store.steer(a_message("two", turn_id="message-2"), FIRST)
-    heard = await pair.events.append(FIRST, Entry(closes=True))
+    heard = await pair.events.append(a_turn(), Entry(closes=True))
     assert [each.text for each in heard] == ["one", "two"]
     with pytest.raises(Conflict) as refused:
         await pair.store.steer(a_message(turn_id="message-3"), FIRST)
@@ -98,7 +98,7 @@ async def test_of_messages_that_race_with_the_close_none_is_lost(pair: Pair) -> 
     async with asyncio.TaskGroup() as group:
         for number in range(6):
             group.create_task(say(number))
-        closing = group.create_task(pair.events.append(FIRST, Entry(closes=True)))
+        closing = group.create_task(pair.events.append(a_turn(), Entry(closes=True)))
         for number in range(6, 12):
             group.create_task(say(number))
     assert sorted(each.message_id for each in closing.result()) == sorted(taken)
@@ -119,7 +119,7 @@ async def test_a_turn_is_asked_to_stop_once_and_only_by_its_person(pair: Pair) -
     assert (await pair.store.steering([FIRST]))[FIRST].stop is Stop.INTERRUPT
     with pytest.raises(NotFound):
         await pair.store.request_stop(FIRST, UserId("somebody"), Stop.INTERRUPT)
-    await pair.events.append(FIRST, Entry(events=[event(1, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1, is_terminal=True)]))
     assert not await pair.store.request_stop(FIRST, ME, Stop.INTERRUPT)
 
 
@@ -171,12 +171,12 @@ async def test_checkpoints_come_back_whole_and_go_with_their_turn(pair: Pair) ->
         failure_message="it broke",
     )
     await pair.store.admit(a_turn())
-    await pair.events.append(FIRST, Entry(events=[told(1)], checkpoints=[first, second]))
-    await pair.events.append(FIRST, Entry(checkpoints=[third], checkpoints_before=2))
+    await pair.events.append(a_turn(), Entry(events=[told(1)], checkpoints=[first, second]))
+    await pair.events.append(a_turn(), Entry(checkpoints=[third], checkpoints_before=2))
     past = await pair.events.past(FIRST)
     assert past.checkpoints == (first, second, third)
     assert past.told.last_sequence == 1
-    await pair.events.append(FIRST, Entry(events=[event(2, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(2, is_terminal=True)]))
     assert (await _checkpoints(pair)) == ()
 
 
@@ -191,8 +191,8 @@ async def _checkpoints(pair: Pair) -> tuple[Checkpoint, ...]:
 async def test_what_the_workspace_has_not_recorded_is_kept_beyond_the_end(pair: Pair) -> None:
     await pair.store.admit(a_turn())
     await pair.store.admit(a_turn(turn_id="turn-2"))
-    await pair.events.append(FIRST, Entry(checkpoints=[Checkpoint(step=1)]))
-    await pair.events.append(TurnId("turn-2"), Entry(checkpoints=[Checkpoint(step=1)]))
+    await pair.events.append(a_turn(), Entry(checkpoints=[Checkpoint(step=1)]))
+    await pair.events.append(a_turn(turn_id="turn-2"), Entry(checkpoints=[Checkpoint(step=1)]))
     assert await pair.store.unrecorded() == []
     last = Entry(
         events=[event(1, is_terminal=True)],
@@ -200,7 +200,7 @@ async def test_what_the_workspace_has_not_recorded_is_kept_beyond_the_end(pair: 
         checkpoints_before=1,
         is_unrecorded=True,
     )
-    await pair.events.append(FIRST, last)
+    await pair.events.append(a_turn(), last)
     (left,) = await pair.store.unrecorded()
     assert left.context.turn_id == FIRST
     await pair.events.forget_checkpoints(FIRST)
@@ -212,8 +212,8 @@ async def test_events_are_kept_until_their_turn_is_long_over(databases: Database
     process = a_process(database, "me")
     await process.store.admit(a_turn())
     await process.store.admit(a_turn(turn_id="turn-2"))
-    await process.events.append(FIRST, Entry(events=[event(1), event(2, is_terminal=True)]))
-    await process.events.append(TurnId("turn-2"), Entry(events=[event(1)]))
+    await process.events.append(a_turn(), Entry(events=[event(1), event(2, is_terminal=True)]))
+    await process.events.append(a_turn(turn_id="turn-2"), Entry(events=[event(1)]))
     now = SystemClock().now()
     assert await process.events.expire(now - timedelta(days=1)) == 0
     assert len(await process.events.events_after(FIRST, 0)) == 2

@@ -43,8 +43,8 @@ async def test_a_foreign_turn_is_not_found(pair: Pair) -> None:
 
 async def test_events_come_back_byte_for_byte_and_in_order(pair: Pair) -> None:
     await pair.store.admit(a_turn())
-    await pair.events.append(FIRST, Entry(events=[event(1), event(2)]))
-    await pair.events.append(FIRST, Entry(events=[event(3, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1), event(2)]))
+    await pair.events.append(a_turn(), Entry(events=[event(3, is_terminal=True)]))
     assert await pair.events.events_after(FIRST, 0) == [
         event(1),
         event(2),
@@ -56,7 +56,7 @@ async def test_events_come_back_byte_for_byte_and_in_order(pair: Pair) -> None:
 async def test_a_terminal_event_ends_the_turn(pair: Pair) -> None:
     await pair.store.admit(a_turn())
     assert await pair.store.live_turn(SessionId("session-1"), ME) == FIRST
-    await pair.events.append(FIRST, Entry(events=[event(1, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1, is_terminal=True)]))
     found = await pair.store.find(FIRST, ME)
     assert found is not None
     assert found.is_over
@@ -75,7 +75,7 @@ async def test_a_turn_knows_how_many_are_ahead_of_it(pair: Pair) -> None:
     await pair.store.admit(a_turn(turn_id="elsewhere", session_id="session-2"))
     assert (await pair.store.admit(a_turn(turn_id="turn-2"))).ahead == 1
     assert (await pair.store.admit(a_turn(turn_id="turn-3"))).ahead == 2
-    await pair.events.append(FIRST, Entry(events=[event(1, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1, is_terminal=True)]))
     assert await pair.store.ahead(TurnId("turn-2")) == 0
     assert await pair.store.ahead(TurnId("turn-3")) == 1
 
@@ -86,7 +86,7 @@ async def test_only_so_many_turns_of_a_session_wait(pair: Pair) -> None:
     with pytest.raises(LimitExceeded):
         await pair.store.admit(a_turn(turn_id="one-too-many"))
     assert await pair.store.find(TurnId("one-too-many"), ME) is None
-    await pair.events.append(TurnId("turn-0"), Entry(events=[event(1, is_terminal=True)]))
+    await pair.events.append(a_turn(turn_id="turn-0"), Entry(events=[event(1, is_terminal=True)]))
     assert (await pair.store.admit(a_turn(turn_id="one-too-many"))).is_new
 
 
@@ -97,7 +97,7 @@ async def test_a_turn_that_wants_to_be_alone_is_refused_beside_another(pair: Pai
     assert caught.value.reason is ErrorReason.TURN_RUNNING
     assert await pair.store.find(TurnId("turn-2"), ME) is None
     assert not (await pair.store.admit(a_turn(turn_id="turn-1"), DoubleTexting.REJECT)).is_new
-    await pair.events.append(FIRST, Entry(events=[event(1, is_terminal=True)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1, is_terminal=True)]))
     assert (await pair.store.admit(a_turn(turn_id="turn-2"), DoubleTexting.REJECT)).is_new
 
 
@@ -126,7 +126,7 @@ async def test_who_watches_a_turn_sees_its_next_event(pair: Pair) -> None:
 
     watching = asyncio.create_task(next_event())
     await _turn_of_the_loop()
-    await pair.events.append(FIRST, Entry(events=[event(1)]))
+    await pair.events.append(a_turn(), Entry(events=[event(1)]))
     assert await asyncio.wait_for(watching, 5) == event(1)
 
 
@@ -147,7 +147,7 @@ async def test_another_replica_hears_of_events_at_once_and_again_after_an_outage
         with there.events.watch(FIRST) as stirred:
             sequence = (await here.events.past(FIRST)).told.last_sequence + 1
             begin = loop.time()
-            await here.events.append(FIRST, Entry(events=[told(sequence)]))
+            await here.events.append(a_turn(), Entry(events=[told(sequence)]))
             await stirred()
             return loop.time() - begin < 0.5
 
@@ -167,10 +167,10 @@ async def test_one_writer_per_session_with_growing_epochs(pair: Pair) -> None:
 
     async def write() -> None:
         nonlocal inside
-        async with pair.writers.hold(SessionId("session-1")) as epoch:
+        async with pair.writers.hold(SessionId("session-1")) as held:
             inside += 1
             assert inside == 1
-            epochs.append(epoch)
+            epochs.append(held.epoch)
             await asyncio.wait([asyncio.create_task(_turn_of_the_loop())])
             inside -= 1
 
@@ -203,7 +203,7 @@ async def test_a_turn_is_claimed_by_one_process_and_its_old_one_stores_no_more(
     database = await databases.open(VERSIONS)
     stalled = a_process(database, "stalled")
     await stalled.store.admit(a_turn())
-    await stalled.events.append(FIRST, Entry(events=[event(1)]))
+    await stalled.events.append(a_turn(), Entry(events=[event(1)]))
     names = ("one", "two") if dialect == "postgresql" else ("one",)  # SQLite has one at a time
     heirs = [a_process(databases.reopen(database.url), name) for name in names]
     for name in names:
@@ -215,9 +215,9 @@ async def test_a_turn_is_claimed_by_one_process_and_its_old_one_stores_no_more(
         events=[event(2), event(3, is_terminal=True)], checkpoints=[Checkpoint(step=1)], closes=True
     )
     with pytest.raises(Conflict) as caught:
-        await stalled.events.append(FIRST, late)
+        await stalled.events.append(a_turn(), late)
     assert caught.value.reason is ErrorReason.LEASE_LOST
-    await owner.events.append(FIRST, Entry(events=[event(2, is_terminal=True)]))
+    await owner.events.append(a_turn(), Entry(events=[event(2, is_terminal=True)]))
     assert await stalled.events.events_after(FIRST, 0) == [event(1), event(2, is_terminal=True)]
     assert await owner.store.claim([]) == []
 
@@ -260,7 +260,7 @@ async def test_what_was_stored_before_the_answer_was_lost_is_not_stored_twice(
     await process.store.admit(a_turn())
     entry = Entry(events=[told(1), told(2)], checkpoints=[Checkpoint(step=1)])
     for _ in range(2):
-        await process.events.append(FIRST, entry)
+        await process.events.append(a_turn(), entry)
     assert await process.events.events_after(FIRST, 0) == [told(1), told(2)]
     past = await process.events.past(FIRST)
     assert past.told.last_sequence == 2
@@ -279,7 +279,7 @@ async def test_events_wait_for_a_database_that_is_away_for_a_moment(
     async with asyncio.TaskGroup() as group:
         for number in range(1, 40):
             entry = Entry(events=[event(number)])
-            group.create_task(process.events.append(FIRST, entry))
+            group.create_task(process.events.append(a_turn(), entry))
             if number % 10 == 0:
                 await postgres_cluster.disconnect(name)
     stored = await process.events.events_after(FIRST, 0)
@@ -304,3 +304,39 @@ async def test_two_processes_never_write_one_session_at_once(databases: Database
     async with asyncio.TaskGroup() as group:
         group.create_task(write(here, "here"))
         group.create_task(write(there, "there"))
+
+
+async def test_a_turn_alone_in_its_session_has_its_lease_from_admission_to_its_end(
+    databases: Databases,
+) -> None:
+    url = await databases.url(VERSIONS)
+    here, there = (a_process(databases.reopen(url), owner) for owner in ("here", "there"))
+    admission = await here.store.admit(a_turn())
+    assert admission.epoch == 1
+    waiting = asyncio.create_task(_epoch_of(there.writers))
+    async with here.writers.hold(SessionId("session-1"), taken=1) as held:
+        assert held.epoch == 1
+        assert not (await asyncio.wait([waiting], timeout=0.2))[0]
+        end = Entry(events=[event(1, is_terminal=True)], gives_up=held.epoch)
+        await here.events.append(a_turn(), end)
+        held.was_given_up = True
+        assert await asyncio.wait_for(waiting, 5) == 2
+
+
+async def test_a_turn_that_waits_has_no_lease(pair: Pair) -> None:
+    await pair.store.admit(a_turn())
+    assert (await pair.store.admit(a_turn(turn_id="turn-2"))).epoch == 0
+
+
+async def test_a_turn_whose_session_another_process_holds_is_admitted_without_its_lease(
+    databases: Databases,
+) -> None:
+    url = await databases.url(VERSIONS)
+    here, there = (a_process(databases.reopen(url), owner) for owner in ("here", "there"))
+    async with there.writers.hold(SessionId("session-1")):
+        assert (await here.store.admit(a_turn())).epoch == 0
+
+
+async def _epoch_of(writers: LeasedWriters) -> int:
+    async with writers.hold(SessionId("session-1")) as held:
+        return held.epoch

@@ -36,12 +36,12 @@ from minara_llm.model import (
     StopReason,
 )
 from minara_llm.scripted import calls, says
-from minara_orchestrator.adapters.sql_turn_events import SqlTurnEvents
 from minara_runtime.database import Database
 from support.eventually import eventually
 from support.grpc_person import GrpcPerson
 from support.held_model import HeldModel
 from support.minara import EmbeddedMinara, a_minara
+from support.orchestrator.turn_stores import a_process
 
 LOOKS = calls(("get_price", {"symbol": "BTC"}), text="Let me see. ")
 CANCEL = agent_pb.ON_DISCONNECT_CANCEL
@@ -171,7 +171,7 @@ async def test_a_cursor_into_events_that_are_kept_no_longer_is_refused(tmp_path:
         turn_id = await scene.started()
         await scene.ended(turn_id)
         database = Database.open(scene.minara.installation.database_url("orchestrator"))
-        events = SqlTurnEvents(database, owner="test", clock=SystemClock())
+        events = a_process(database, "test").events
         assert await events.expire(SystemClock().now() + timedelta(days=1)) == 1
         await database.aclose()
         for after in (0, 2):

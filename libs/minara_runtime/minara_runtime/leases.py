@@ -78,7 +78,7 @@ class Leases:
 
         The epoch grows by one unless this owner holds it already, which only extends it.
         """
-        return await self._database.transaction(lambda c: self._take(c, name, lifetime), brief=True)
+        return await self._database.transaction(lambda c: self.take(c, name, lifetime), brief=True)
 
     async def renew(self, lease: Lease) -> Lease:
         """The same lease with its whole lifetime left. Raises Conflict (`LEASE_LOST`) if over."""
@@ -94,8 +94,12 @@ class Leases:
     async def release(self, lease: Lease) -> None:
         """Give it up for the next one; nothing happens if it was lost before."""
         await self._database.transaction(
-            lambda c: c.execute(_RELEASE, _parameters(lease)), brief=True
+            lambda c: self.give_up(c, lease.name, lease.epoch), brief=True
         )
+
+    def give_up(self, connection: sa.Connection, name: str, epoch: int) -> None:
+        """The same within a transaction."""
+        connection.execute(_RELEASE, {"lease": name, "holder": self._owner, "number": epoch})
 
     def check(self, connection: sa.Connection, lease: Lease) -> None:
         """Fence the transaction: nobody else can take the lease before it ends.
@@ -175,7 +179,8 @@ class Leases:
             metadata={"name": lease.name},
         )
 
-    def _take(self, connection: sa.Connection, name: str, lifetime: timedelta) -> Lease | None:
+    def take(self, connection: sa.Connection, name: str, lifetime: timedelta) -> Lease | None:
+        """`acquire` within a transaction."""
         row = lock_row(connection, _ROW, {"lease": name})
         # A clock that was read before the lock came is early: it calls an old lease live, and
         # makes a new one shorter.

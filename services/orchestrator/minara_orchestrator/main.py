@@ -175,10 +175,11 @@ class _Store:
 
     @classmethod
     def of(cls, database: Database, *, owner: str, clock: Clock) -> Self:
+        writers = LeasedWriters(database, owner=owner)
         return cls(
-            turns=SqlTurns(database, owner=owner),
-            events=SqlTurnEvents(database, owner=owner, clock=clock),
-            writers=LeasedWriters(database, owner=owner),
+            turns=SqlTurns(database, owner=owner, writers=writers),
+            events=SqlTurnEvents(database, owner=owner, clock=clock, writers=writers),
+            writers=writers,
             lease=ProcessLease(database, owner=owner),
         )
 

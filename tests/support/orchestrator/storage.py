@@ -15,6 +15,7 @@ from minara_orchestrator.app.turn_ports import (
     Admission,
     Claimed,
     Entry,
+    Held,
     Steering,
     Stirred,
     StoredEvent,
@@ -140,7 +141,8 @@ class FakeTurnStore:
     async def next_left(self) -> None:
         await pause(0.01)
 
-    async def append(self, turn_id: TurnId, entry: Entry) -> Sequence[Interjection]:
+    async def append(self, turn: Turn, entry: Entry) -> Sequence[Interjection]:
+        turn_id = turn.context.turn_id
         self.events[turn_id] += entry.events
         kept = self.checkpoints.setdefault(turn_id, {})
         kept.update(enumerate(entry.checkpoints, start=entry.checkpoints_before))
@@ -230,10 +232,10 @@ class FakeWriters:
         self._epochs: dict[SessionId, int] = {}
 
     @asynccontextmanager
-    async def hold(self, session_id: SessionId) -> AsyncGenerator[int]:
+    async def hold(self, session_id: SessionId, *, taken: int = 0) -> AsyncGenerator[Held]:
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             self._epochs[session_id] = self._epochs.get(session_id, 0) + 1
-            yield self._epochs[session_id]
+            yield Held(epoch=self._epochs[session_id])
 
 
 class FakePreferences:

@@ -38,7 +38,7 @@ async def a_real_pair(shelf: SqliteShelf | PostgresShelf) -> AsyncGenerator[Pair
     database = await databases.open(VERSIONS)
     process = a_process(database, "me")
     await ProcessLease(database, owner="me").begin()
-    yield Pair(process.store, process.events, LeasedWriters(database, owner="me"))
+    yield Pair(process.store, process.events, process.writers)
     await process.events.aclose()
     await databases.aclose()
 
@@ -49,11 +49,15 @@ class Process:
 
     store: SqlTurns
     events: SqlTurnEvents
+    writers: LeasedWriters
 
 
 def a_process(database: Database, owner: str) -> Process:
+    writers = LeasedWriters(database, owner=owner)
     return Process(
-        SqlTurns(database, owner=owner), SqlTurnEvents(database, owner=owner, clock=SystemClock())
+        SqlTurns(database, owner=owner, writers=writers),
+        SqlTurnEvents(database, owner=owner, clock=SystemClock(), writers=writers),
+        writers,
     )
 
 

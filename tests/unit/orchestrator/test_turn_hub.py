@@ -125,7 +125,7 @@ async def test_after_a_crash_between_commit_and_answer_the_turn_is_told_as_compl
     turn = a_turn()
     await house.store.admit(turn)
     await house.store.append(
-        TurnId("turn-1"),
+        turn,
         Entry(events=[StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")]),
     )
     house.workspace.records[TurnId("turn-1")] = _completed(turn)
@@ -139,7 +139,7 @@ async def test_after_a_crash_the_turn_goes_on_and_its_watchers_see_one_stream() 
     turn = a_turn()
     await house.store.admit(turn)
     started = StoredEvent(sequence=1, is_terminal=False, body=b"TurnStarted:")
-    await house.store.append(TurnId("turn-1"), Entry(events=[started]))
+    await house.store.append(turn, Entry(events=[started]))
     house.store.told[TurnId("turn-1")] = Told(has_started=True)
     await house.hub.recover()
     assert await house.watch(turn) == [
@@ -267,11 +267,11 @@ class _FailingStore(FakeTurnStore):
         self._left = fails_at
 
     @override
-    async def append(self, turn_id: TurnId, entry: Entry) -> Sequence[Interjection]:
+    async def append(self, turn: Turn, entry: Entry) -> Sequence[Interjection]:
         self._left -= 1
         if self._left == 0:
             raise Unavailable("locked", reason=ErrorReason.DATABASE_UNAVAILABLE)
-        return await super().append(turn_id, entry)
+        return await super().append(turn, entry)
 
 
 class _WaitingTools(FakeTools):

@@ -11,6 +11,7 @@ from minara_core.clock import Clock
 from minara_core.errors import Conflict
 from minara_core.ids import TurnId
 from minara_core.reasons import ErrorReason
+from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_tables import TURN_CHECKPOINTS, TURN_EVENTS, TURNS
 from minara_orchestrator.adapters.stored_turns import (
     checkpoint_from_bytes,
@@ -21,6 +22,7 @@ from minara_orchestrator.adapters.stored_turns import (
 from minara_orchestrator.adapters.turn_signals import TurnSignals
 from minara_orchestrator.app.turn_ports import Entry, Stirred, StoredEvent
 from minara_orchestrator.domain.checkpoint import Interjection, Past
+from minara_orchestrator.domain.turn import Turn
 from minara_runtime.batching import GroupCommit
 from minara_runtime.database import Database
 from minara_runtime.outages import through_outage
@@ -99,21 +101,24 @@ class SqlTurnEvents:
     `owner` names this process, whose life LeasedWriters keeps known.
     """
 
-    def __init__(self, database: Database, *, owner: str, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, *, owner: str, clock: Clock, writers: LeasedWriters
+    ) -> None:
         self._database = database
         self._owner = owner
+        self._writers = writers
         self._clock = clock
         self._signals = TurnSignals(database)
         self._writer = GroupCommit[_Append](self._flush)
 
-    async def append(self, turn_id: TurnId, entry: Entry) -> Sequence[Interjection]:
-        append = _Append(turn_id, entry)
+    async def append(self, turn: Turn, entry: Entry) -> Sequence[Interjection]:
+        append = _Append(turn, entry)
         await self._writer.put(append)
         if append.is_refused:
             raise Conflict(
                 "another process has this turn now",
                 reason=ErrorReason.LEASE_LOST,
-                metadata={"turn_id": turn_id},
+                metadata={"turn_id": append.turn_id},
             )
         return append.heard
 
@@ -132,9 +137,7 @@ class SqlTurnEvents:
                 if append.entry.closes:
                     append.heard = _closed(connection, append.turn_id)
                 if append.is_last:
-                    connection.execute(_END, {"turn": append.turn_id, "now": now})
-                    if not append.entry.is_unrecorded:
-                        connection.execute(_FORGET, {"turn": append.turn_id})
+                    self._end(connection, append, now)
             if appends:
                 self._signals.tell(connection, owned)
             return owned
@@ -144,6 +147,14 @@ class SqlTurnEvents:
         )
         for append in batch:
             append.is_refused = append.turn_id not in owned
+
+    def _end(self, connection: sa.Connection, append: "_Append", now: datetime) -> None:
+        connection.execute(_END, {"turn": append.turn_id, "now": now})
+        if not append.entry.is_unrecorded:
+            connection.execute(_FORGET, {"turn": append.turn_id})
+        if append.entry.gives_up:
+            session_id = append.turn.context.session_id
+            self._writers.give_up(connection, session_id, append.entry.gives_up)
 
     async def events_after(self, turn_id: TurnId, sequence: int) -> list[StoredEvent]:
         parameters = {"turn": turn_id, "after": sequence}
@@ -201,10 +212,14 @@ class SqlTurnEvents:
 class _Append:
     """An entry on its way; `is_refused` says that the turn is another process's by now."""
 
-    turn_id: TurnId
+    turn: Turn
     entry: Entry
     is_refused: bool = False
     heard: Sequence[Interjection] = field(default_factory=tuple[Interjection, ...])
+
+    @property
+    def turn_id(self) -> TurnId:
+        return self.turn.context.turn_id
 
     @property
     def is_last(self) -> bool:

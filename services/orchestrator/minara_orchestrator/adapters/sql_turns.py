@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from minara_core.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
+from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_tables import TURN_CHECKPOINTS, TURNS
 from minara_orchestrator.adapters.stored_turns import interjections_into, row_of, turn_of
 from minara_orchestrator.adapters.turn_requests import TurnRequests
@@ -117,9 +118,10 @@ _STOPS = sa.select(TURNS.c.turn_id, TURNS.c.stop).where(
 class SqlTurns:
     """Implements TurnStore. `owner` names this process, whose life LeasedWriters keeps known."""
 
-    def __init__(self, database: Database, *, owner: str) -> None:
+    def __init__(self, database: Database, *, owner: str, writers: LeasedWriters) -> None:
         self._database = database
         self._owner = owner
+        self._writers = writers
         self._requests = TurnRequests(database)
 
     async def admit(self, turn: Turn, policy: DoubleTexting = DoubleTexting.ENQUEUE) -> Admission:
@@ -147,7 +149,8 @@ class SqlTurns:
                 )
                 stopped = tuple(TurnId(each) for each in others.scalars())
                 self._requests.tell_steered(connection, stopped)
-            return Admission(is_new=True, is_over=False, ahead=ahead, stopped=stopped)
+            epoch = 0 if ahead else self._writers.take(connection, context.session_id)
+            return Admission(is_new=True, is_over=False, ahead=ahead, stopped=stopped, epoch=epoch)
 
         return await self._database.transaction(insert, brief=True)
 

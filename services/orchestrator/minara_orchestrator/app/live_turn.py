@@ -34,7 +34,8 @@ RING_SIZE = 2_000
 
 class LiveTurn:
     """One running turn; implements TurnLink for the loop. `pump` is called by the hub, `follow` by
-    watchers."""
+    watchers. `epoch` is that of the session's lease while it is held, or taken, for this turn: it
+    is given up with the turn's last event."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class LiveTurn:
         self.past = past
         self.stop = StopSignal()
         self.watchers = 0
+        self.epoch = 0
         self.is_over = False
         self._events = events
         self._encode = encode
@@ -186,9 +188,10 @@ class LiveTurn:
             checkpoints_before=self._checkpoint_count,
             closes=closes,
             is_unrecorded=bool(payloads) and _is_unrecorded(payloads[-1]),
+            gives_up=self.epoch,
         )
         self._checkpoint_count += len(checkpoints)
-        heard = await self._events.append(self.turn.context.turn_id, entry)
+        heard = await self._events.append(self.turn, entry)
         if closes:
             self._late = [each.text for each in heard if each.message_id not in self._taken]
         self._sequence += len(stored)

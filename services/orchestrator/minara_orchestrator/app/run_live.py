@@ -67,12 +67,15 @@ class LiveRunner:
     async def _run_as_writer(self, live: LiveTurn) -> None:
         turn = live.turn
         try:
-            async with self._writers.hold(turn.context.session_id) as epoch:
-                context = replace(turn.context, session_epoch=epoch)
+            async with self._writers.hold(turn.context.session_id, taken=live.epoch) as held:
+                live.epoch = held.epoch
+                context = replace(turn.context, session_epoch=held.epoch)
                 await self._loop.run(replace(turn, context=context), live)
                 # The session's next turn begins once this one's end is stored and told.
                 await live.ended()
+                held.was_given_up = True
         except MinaraError as error:
+            live.epoch = 0
             if is_elsewhere(error):
                 raise
             live.emit(TurnFailed(reason=error.reason, message=error.message))
@@ -86,8 +89,8 @@ class LiveRunner:
     async def record(self, turn: Turn, past: Past) -> None:
         """Record a turn that ended while the workspace did not answer; raises MinaraError when it
         still does not."""
-        async with self._writers.hold(turn.context.session_id) as epoch:
-            turn = replace(turn, context=replace(turn.context, session_epoch=epoch))
+        async with self._writers.hold(turn.context.session_id) as held:
+            turn = replace(turn, context=replace(turn.context, session_epoch=held.epoch))
             record = TurnRecord.of_cut_off(turn, past, ErrorReason.NOT_RECORDED)
             await self._workspace.commit(record)
 
@@ -95,8 +98,8 @@ class LiveRunner:
         """What the workspace recorded stands: a turn that was committed is told as completed."""
         message = "the process that ran this turn ended; what it recorded is kept"
         try:
-            async with self._writers.hold(live.turn.context.session_id) as epoch:
-                context = replace(live.turn.context, session_epoch=epoch)
+            async with self._writers.hold(live.turn.context.session_id) as held:
+                context = replace(live.turn.context, session_epoch=held.epoch)
                 turn = replace(live.turn, context=context)
                 committed = await self._workspace.commit(TurnRecord.of_cut_off(turn, live.past))
         except (Unavailable, DeadlineExceeded):

@@ -107,6 +107,7 @@ class TurnHub:
                 return admission.into
             if admission.is_new:
                 live = self._enter(turn, Past())
+                live.epoch = admission.epoch
                 self._spawn(self._leave_after(live, self._runner.run(live, admission.ahead)))
             await self._hear(admission.stopped)
             return turn_id

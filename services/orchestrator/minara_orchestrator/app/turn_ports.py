@@ -84,13 +84,16 @@ EncodeEvent = Callable[[TurnEvent], bytes]
 class Entry:
     """What one group commit adds to a turn; `checkpoints_before` counts those that it has.
     `closes` it to further interjections. An end takes the checkpoints with it, but not while the
-    workspace does not have the turn yet: it `is_unrecorded`."""
+    workspace does not have the turn yet: it `is_unrecorded`. It also gives up the lease of the
+    turn's session that has the epoch `gives_up`, if any.
+    """
 
     events: Sequence[StoredEvent] = ()
     checkpoints: Sequence[Checkpoint] = ()
     checkpoints_before: int = 0
     closes: bool = False
     is_unrecorded: bool = False
+    gives_up: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,8 @@ class Admission:
     event is stored; `ahead` turns of its session were admitted before it and are not over.
 
     `into` is the turn that the message was put into, in place of a turn of its own. `stopped` turns
-    of its session were asked to make room for it.
+    of its session were asked to make room for it. A turn that is alone may have its session's lease
+    already: `epoch` is then not 0.
     """
 
     is_new: bool
@@ -107,6 +111,7 @@ class Admission:
     ahead: int = 0
     into: TurnId | None = None
     stopped: tuple[TurnId, ...] = ()
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +203,7 @@ class TurnStore(Protocol):
 class TurnEvents(Protocol):
     """Durable events and checkpoints of turns, shared by all replicas."""
 
-    async def append(self, turn_id: TurnId, entry: Entry) -> Sequence[Interjection]:
+    async def append(self, turn: Turn, entry: Entry) -> Sequence[Interjection]:
         """Store an entry; returns when it is durable. A terminal event ends the turn.
 
         When it closes the turn: all that persons have said into it. Raises Conflict (LEASE_LOST)
@@ -233,10 +238,19 @@ class TurnEvents(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """A session's lease while it is held. `was_given_up` when it went with a turn's last entry."""
+
+    epoch: int
+    was_given_up: bool = False
+
+
 class SessionWriters(Protocol):
     """One fenced writer per session, over all replicas."""
 
-    def hold(self, session_id: SessionId) -> AbstractAsyncContextManager[int]:
-        """Wait for the session's lease and hold it; yields its epoch. First come, first served
-        within a process. Raises Conflict (LEASE_LOST) into the body when the lease is lost."""
+    def hold(self, session_id: SessionId, *, taken: int = 0) -> AbstractAsyncContextManager[Held]:
+        """Wait for the session's lease, unless it was `taken` with this epoch at admission, and
+        hold it. First come, first served within a process. Raises Conflict (LEASE_LOST) into the
+        body when the lease is lost."""
         ...
