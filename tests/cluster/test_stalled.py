@@ -14,8 +14,8 @@ LONGER_THAN_A_KEEP_ALIVE_SECONDS = 17.0
 LEFT_OUT_WITHIN_SECONDS = 25.0
 """Who does not answer pings is left after 15; then the call is made elsewhere."""
 STALLS = [SERVICES, *([one] for one in SERVICES if IS_THOROUGH)]
-MAY_FAIL = {"SHUTTING_DOWN", "DEADLINE_EXCEEDED", "NOT_RECORDED", "PEER_UNAVAILABLE", "LEASE_LOST"}
-"""What a turn may end with whose replica, or whose replica's peer, stood still."""
+MAY_FAIL = {"DEADLINE_EXCEEDED", "NOT_RECORDED", "PEER_UNAVAILABLE"}
+"""What a turn may end with whose orchestrator's peer stood still."""
 
 
 @pytest.mark.timeout(200)

@@ -142,8 +142,8 @@ class FailoverClient:
         raise GaveUp(f"{method} {path}: {dict(self.met)}")
 
     async def once(self, gateway: str, path: str, body: dict[str, Any]) -> httpx.Response:
-        """What this gateway answers to one POST."""
-        return await self._http.post(f"http://{gateway}{path}", json=body)
+        """What this gateway answers to one POST, however long that takes."""
+        return await self._http.post(f"http://{gateway}{path}", json=body, timeout=PATIENCE_SECONDS)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -78,8 +78,8 @@ class Stalled:
     done whatever it then did; `log` is what it said meanwhile."""
 
     stories: Sequence[Story]
-    before: Mapping[str, Sequence[Any]]
-    after: Mapping[str, Sequence[Any]]
+    before: Mapping[str, Sequence[dict[str, Any]]]
+    after: Mapping[str, Sequence[dict[str, Any]]]
     log: str
 
 
@@ -112,10 +112,10 @@ class _Scene:
         stories = [story for story in self.stories if story.point in points]
         return _Wave(self.stage, self.model, self.databases, stories)
 
-    async def stored(self) -> dict[str, Sequence[Any]]:
+    async def stored(self) -> dict[str, Sequence[dict[str, Any]]]:
         """All rows of the turns."""
         turns = [story.told.turn_id for story in self.stories]
-        found: dict[str, Sequence[Any]] = {}
+        found: dict[str, Sequence[dict[str, Any]]] = {}
         for service, table in (
             ("orchestrator", orchestrator.TURNS),
             ("orchestrator", orchestrator.TURN_EVENTS),
@@ -129,7 +129,7 @@ class _Scene:
             rows = sa.select(table).where(table.c.turn_id.in_(turns))
             ordered = rows.order_by(*table.primary_key.columns)
             found[f"{service}.{table.name}"] = await self.databases[service].read(
-                lambda c, ordered=ordered: c.execute(ordered).all()
+                lambda c, ordered=ordered: [dict(row) for row in c.execute(ordered).mappings()]
             )
         return found
 
