@@ -104,6 +104,32 @@ async def test_of_messages_that_race_with_the_close_none_is_lost(pair: Pair) -> 
     assert sorted(each.message_id for each in closing.result()) == sorted(taken)
 
 
+async def test_another_message_under_the_same_id_is_refused(pair: Pair) -> None:
+    await pair.store.admit(a_turn())
+    await pair.store.steer(a_message("one thing"), FIRST)
+    for message in (a_message("another"), a_turn()):
+        with pytest.raises(Conflict) as refused:
+            await pair.store.steer(message, FIRST)
+        assert refused.value.reason is ErrorReason.IDEMPOTENCY_KEY_REUSED
+
+
+async def test_a_turn_that_tells_a_decision_takes_no_messages(pair: Pair) -> None:
+    await pair.store.admit(a_turn(decides="action-1"))
+    with pytest.raises(Conflict) as refused:
+        await pair.store.steer(a_message(), FIRST)
+    assert refused.value.reason is ErrorReason.TURN_OVER
+    admission = await pair.store.admit(a_message(), DoubleTexting.INTERJECT)
+    assert (admission.into, admission.ahead) == (None, 1)
+
+
+async def test_a_stranger_in_the_session_is_in_nobodys_way(pair: Pair) -> None:
+    await pair.store.admit(a_turn(turn_id="turn-0", user_id="stranger"))
+    mine = await pair.store.admit(a_turn(), DoubleTexting.REJECT)
+    assert mine.ahead == 0
+    await pair.store.admit(a_turn(turn_id="turn-2", user_id="stranger"), DoubleTexting.INTERRUPT)
+    assert FIRST not in await pair.store.steering([FIRST])
+
+
 async def test_only_so_many_messages_are_put_into_a_turn(pair: Pair) -> None:
     await pair.store.admit(a_turn())
     for number in range(MOST_WAITING):
@@ -114,13 +140,14 @@ async def test_only_so_many_messages_are_put_into_a_turn(pair: Pair) -> None:
 
 async def test_a_turn_is_asked_to_stop_once_and_only_by_its_person(pair: Pair) -> None:
     await pair.store.admit(a_turn())
-    assert await pair.store.request_stop(FIRST, ME, Stop.INTERRUPT)
-    assert await pair.store.request_stop(FIRST, ME, Stop.CANCEL)
+    await pair.store.steer(a_message(), FIRST)
+    assert await pair.store.request_stop(TurnId("message-1"), ME, Stop.INTERRUPT) == FIRST
+    assert await pair.store.request_stop(FIRST, ME, Stop.CANCEL) == FIRST
     assert (await pair.store.steering([FIRST]))[FIRST].stop is Stop.INTERRUPT
     with pytest.raises(NotFound):
         await pair.store.request_stop(FIRST, UserId("somebody"), Stop.INTERRUPT)
     await pair.events.append(a_turn(), Entry(events=[event(1, is_terminal=True)]))
-    assert not await pair.store.request_stop(FIRST, ME, Stop.INTERRUPT)
+    assert await pair.store.request_stop(FIRST, ME, Stop.INTERRUPT) is None
 
 
 async def test_a_turn_that_interrupts_stops_all_before_it_and_none_after_it(pair: Pair) -> None:

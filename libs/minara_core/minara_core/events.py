@@ -181,7 +181,8 @@ class UsageReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompleted:
-    """`limit` names the limit that ended the turn, when one did."""
+    """`limit` names the limit that ended the turn, when one did. `pending_interjections`, of every
+    end, came too late to be read; the outbox sets them."""
 
     finish_reason: FinishReason
     usage: TokenUsage
@@ -193,11 +194,13 @@ class TurnCompleted:
 class TurnFailed:
     reason: str
     message: str
+    pending_interjections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCancelled:
     reason: str
+    pending_interjections: tuple[str, ...] = ()
 
 
 TerminalEvent = TurnCompleted | TurnFailed | TurnCancelled

@@ -128,8 +128,10 @@ def _fill_turn(message: event_pb.TurnEvent, payload: core.Payload) -> None:
         case core.TurnFailed():
             message.turn_failed.reason = payload.reason
             message.turn_failed.message = payload.message
+            message.turn_failed.pending_interjections.extend(payload.pending_interjections)
         case core.TurnCancelled():
             message.turn_cancelled.reason = payload.reason
+            message.turn_cancelled.pending_interjections.extend(payload.pending_interjections)
         case _:
             raise TypeError(f"no proto form for {type(payload).__name__}")
 

@@ -35,10 +35,12 @@ _ORIGINS: Mapping[int, Origin] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRule:
-    """The grant types a method takes, and the scope it asks of a REQUEST grant."""
+    """The grant types a method takes, the scope it asks of a REQUEST grant, and whether one counts
+    that has expired."""
 
     types: frozenset[GrantType]
     scope: Scope | None
+    takes_expired: bool = False
 
 
 def is_exempt(method: str) -> bool:
@@ -63,7 +65,7 @@ def rule_of(method: str) -> MethodRule | None:
     types = frozenset(GRANT_TYPE.from_pb(value) for value in rule.types)
     unspecified = permission_pb.Scope.SCOPE_UNSPECIFIED
     scope = None if rule.scope == unspecified else SCOPE.from_pb(rule.scope)
-    return MethodRule(types=types, scope=scope)
+    return MethodRule(types=types, scope=scope, takes_expired=rule.takes_expired)
 
 
 class GrantCheck:
@@ -83,7 +85,8 @@ class GrantCheck:
         """
         rule = self._rule(method)
         context = _context(request)
-        grant = self._verifier.verify(_token(context, metadata))
+        token = _token(context, metadata)
+        grant = self._verifier.verify(token, takes_expired=rule.takes_expired)
         if grant.grant_type not in rule.types:
             raise NotAuthenticated(
                 f"{method} does not take a {grant.grant_type} grant",

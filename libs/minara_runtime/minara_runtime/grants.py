@@ -154,8 +154,8 @@ class GrantVerifier:
         self._audience = audience
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
 
-    def verify(self, token: str) -> Grant:
-        """What the token allows.
+    def verify(self, token: str, *, takes_expired: bool = False) -> Grant:
+        """What the token allows, or, with `takes_expired`, allowed in its time.
 
         Raises NotAuthenticated: GRANT_MISSING (empty), GRANT_EXPIRED, or GRANT_INVALID (malformed,
         unknown key, other algorithm, wrong signature or audience, a type or a claim that its
@@ -172,7 +172,7 @@ class GrantVerifier:
             self._remember(digest, grant)
         else:
             self._verified.move_to_end(digest)
-        self._check_time(digest, grant)
+        self._check_time(digest, grant, takes_expired=takes_expired)
         return grant
 
     def _whole(self, token: str) -> Grant:
@@ -232,9 +232,9 @@ class GrantVerifier:
             raise invalid("typ")
         return key, grant_type
 
-    def _check_time(self, digest: bytes, grant: Grant) -> None:
+    def _check_time(self, digest: bytes, grant: Grant, *, takes_expired: bool) -> None:
         now: datetime = self._clock.now()
-        if now >= grant.expire_time:
+        if now >= grant.expire_time and not takes_expired:
             self._verified.pop(digest, None)
             raise NotAuthenticated("the grant has expired", reason=ErrorReason.GRANT_EXPIRED)
         if grant.issue_time - LEEWAY > now:

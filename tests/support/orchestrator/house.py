@@ -1,11 +1,11 @@
 """A whole orchestrator over fakes: builders and a runner for unit tests."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from minara_core.clock import Clock, SystemClock
-from minara_core.events import Payload, TurnEvent
+from minara_core.events import Payload, TerminalEvent, TurnEvent
 from minara_core.ids import PendingActionId, SessionId, TurnId, UserId
 from minara_core.taxonomy import Origin
 from minara_core.turn_context import TurnContext
@@ -75,8 +75,10 @@ def a_turn(
 
 
 def encode(event: TurnEvent) -> bytes:
-    """A readable stand-in for the wire form: the payload's name, and its text if it has one."""
-    text = getattr(event.payload, "text", "")
+    """A readable stand-in for the wire form: the payload's name, and its text if it has one, or the
+    messages that an end gives back."""
+    given_back = getattr(event.payload, "pending_interjections", ())
+    text = getattr(event.payload, "text", "|".join(given_back))
     return f"{type(event.payload).__name__}:{text}".encode()
 
 
@@ -104,6 +106,9 @@ class FakeLink:
         return bool(self.said)
 
     def emit(self, payload: Payload) -> None:
+        if isinstance(payload, TerminalEvent):
+            late = tuple(each.text for each in self.take_interjections())
+            payload = replace(payload, pending_interjections=late)
         if not self.past.told.knows(payload):
             self.log.append(payload)
 
@@ -120,8 +125,8 @@ class FakeLink:
         taken, self.said = self.said, []
         return taken
 
-    async def close(self) -> Sequence[str]:
-        return [each.text for each in self.take_interjections()]
+    async def close(self) -> None:
+        pass
 
 
 def past_of(log: Iterable[Payload | Checkpoint]) -> Past:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from minara_core.clock import pause
-from minara_core.errors import AlreadyExists, Conflict, LimitExceeded, MinaraError, NotFound
+from minara_core.errors import Conflict, LimitExceeded, MinaraError, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.turn_ports import (
@@ -21,7 +21,7 @@ from minara_orchestrator.app.turn_ports import (
     StoredEvent,
 )
 from minara_orchestrator.domain.checkpoint import Checkpoint, Interjection, Past, Told
-from minara_orchestrator.domain.turn import DoubleTexting, Stop, Turn, UserInput
+from minara_orchestrator.domain.turn import DecidedInput, DoubleTexting, Stop, Turn, UserInput
 
 
 @dataclass
@@ -66,8 +66,8 @@ class FakeTurnStore:
     async def steer(self, message: Turn, into: TurnId) -> Admission:
         if message.context.turn_id in self.turns:
             standing = self._standing(message)
-            if standing.into is None:
-                raise AlreadyExists("a turn has this id")
+            if standing.into is None or self.turns[message.context.turn_id].input != message.input:
+                raise Conflict("it has this id", reason=ErrorReason.IDEMPOTENCY_KEY_REUSED)
             return standing
         target = self.turns.get(into)
         asks = (message.context.user_id, message.context.session_id)
@@ -79,13 +79,14 @@ class FakeTurnStore:
             raise LimitExceeded("too many messages wait")
         return self._put(message, into)
 
-    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> bool:
+    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> TurnId | None:
+        turn_id = self.into.get(turn_id, turn_id)
         found = await self.find(turn_id, user_id)
         if found is None:
             raise _unknown()
         if not found.is_over:
             self.stops.setdefault(turn_id, stop)
-        return not found.is_over
+        return None if found.is_over else turn_id
 
     async def steering(self, turn_ids: Collection[TurnId]) -> dict[TurnId, Steering]:
         asked = {
@@ -185,16 +186,19 @@ class FakeTurnStore:
         return len(over)
 
     def _ahead(self, turn_id: TurnId) -> list[TurnId]:
-        session_id = self.turns[turn_id].context.session_id
+        mine = self.turns[turn_id].context
         before = list(self.turns)[: list(self.turns).index(turn_id)]
         return [
             other
             for other in before
-            if self.turns[other].context.session_id == session_id and not self._is_over(other)
+            if self.turns[other].context.session_id == mine.session_id
+            and self.turns[other].context.user_id == mine.user_id
+            and not self._is_over(other)
         ]
 
     def _takes(self, turn_id: TurnId) -> bool:
-        return not self._is_over(turn_id) and turn_id not in self.closed
+        tells_decision = isinstance(self.turns[turn_id].input, DecidedInput)
+        return not (tells_decision or self._is_over(turn_id) or turn_id in self.closed)
 
     def _put(self, message: Turn, into: TurnId) -> Admission:
         self.turns[message.context.turn_id] = message

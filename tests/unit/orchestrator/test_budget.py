@@ -79,3 +79,27 @@ def test_wall_time_runs_out_and_never_below_zero() -> None:
     assert budget.seconds_left(4.0) == 6.0
     assert budget.seconds_left(11.0) == 0.0
     assert budget.exhausted_by(10.0) is FinishReason.BUDGET
+
+
+@pytest.mark.parametrize("used", [4, 6])
+def test_no_call_is_granted_once_all_are_used_however_much_over_it(used: int) -> None:
+    budget = a_budget(Limits(max_tool_calls=4))
+    budget.tool_calls = used
+    assert budget.take_tool_calls(3) == 0
+    assert budget.tool_calls == used
+    assert budget.has_no_calls_left
+
+
+def test_sub_agents_have_half_of_the_calls_left_which_may_be_none() -> None:
+    budget = a_budget(Limits(max_tool_calls=9))
+    assert budget.share(2, 6, 0.0).take_tool_calls(9) == 2
+    budget.take_tool_calls(8)
+    assert budget.share(1, 6, 0.0).take_tool_calls(9) == 0
+
+
+def test_what_sub_agents_have_used_is_not_granted_again() -> None:
+    budget = a_budget(Limits(max_tool_calls=8))
+    share = budget.share(1, 6, 0.0)
+    share.take_tool_calls(4)
+    budget.charge_share(share)
+    assert budget.take_tool_calls(9) == 4

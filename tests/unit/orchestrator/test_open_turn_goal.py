@@ -5,13 +5,18 @@ from dataclasses import replace
 import pytest
 
 from minara_core.errors import Unavailable
+from minara_core.events import TurnCancelled, TurnCompleted
+from minara_core.goals import GOAL_TURN_TEXT
 from minara_core.ids import UserId
-from minara_llm.scripted import ScriptedModel
+from minara_core.taxonomy import Origin
+from minara_llm.scripted import ScriptedModel, says
 from minara_orchestrator.app.open_turn import OpenedTurn, TurnOpening
 from minara_orchestrator.domain.goal import GoalState, goal_block
 from minara_orchestrator.domain.model_policy import Candidate
 from minara_orchestrator.domain.prompt import blocks_in
+from minara_orchestrator.domain.turn import TriggerInput, Turn
 from support.orchestrator.goals import FakeGoals, a_judged_turn, a_standing_goal
+from support.orchestrator.house import House
 from support.orchestrator.peers import FakeSkills, FakeTools, FakeWorkspace
 
 
@@ -57,3 +62,25 @@ async def test_a_turn_whose_goal_cannot_be_read_goes_on_without(goals: FakeGoals
     turn = await opened(goals)
     assert turn.goal is None
     assert "signal" in told(turn)
+
+
+def a_goal_turn() -> Turn:
+    turn = a_judged_turn()
+    context = replace(turn.context, origin=Origin.GOAL)
+    return replace(turn, context=context, input=TriggerInput(text=GOAL_TURN_TEXT))
+
+
+async def test_a_goal_turn_whose_goal_was_met_while_it_waited_does_not_run(
+    goals: FakeGoals,
+) -> None:
+    goals.put(replace(a_standing_goal(), state=GoalState.MET))
+    house = House([], goals=goals)
+    events = await house.play(a_goal_turn())
+    assert isinstance(events[-1], TurnCancelled)
+    assert house.workspace.records == {}
+
+
+async def test_a_goal_turn_runs_while_its_goal_is_active(goals: FakeGoals) -> None:
+    goals.put(a_standing_goal())
+    events = await House([says("I looked.")], goals=goals).play(a_goal_turn())
+    assert isinstance(events[-1], TurnCompleted)

@@ -1,9 +1,13 @@
 """A sub-agent works within its turn: with fewer tools, a share of the budget, its own history."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pytest
+from typing_extensions import override
 
 from minara_core.events import (
     FinishReason,
@@ -15,16 +19,28 @@ from minara_core.events import (
     TurnCompleted,
     UsageReported,
 )
+from minara_core.ids import ToolCallId
 from minara_core.messages import Role, ToolResultBlock
 from minara_core.taxonomy import PermissionTier
-from minara_core.tooling import ToolCall, ToolDelegated, ToolFailure, ToolResult, ToolSuccess
-from minara_llm.scripted import ScriptedModel, calls, says
+from minara_core.tooling import (
+    ToolCall,
+    ToolDelegated,
+    ToolDenial,
+    ToolFailure,
+    ToolResult,
+    ToolSuccess,
+)
+from minara_core.turn_context import TurnContext
+from minara_llm.model import ModelRequest
+from minara_llm.scripted import Events, ScriptedModel, calls, says
+from minara_orchestrator.app.ports import ToolBatch, ToolFinished, ToolProgress
 from minara_orchestrator.domain.turn import Limits, Stop
 from support.orchestrator.house import FakeLink, House, a_turn, of_type, past_of
 from support.orchestrator.peers import FakeSkills, FakeTools, a_definition, answers
 
 WORDS = "Find the price of BTC."
 TASK = {"task": WORDS, "tool_sets": ["read"]}
+PRICE = ("get_price", {"symbol": "BTC"})
 DEFINITIONS = (
     a_definition("buy_token", PermissionTier.ALWAYS_CONFIRM),
     a_definition("get_price"),
@@ -210,3 +226,115 @@ async def test_a_sub_agent_that_was_cut_off_begins_anew_under_other_ids() -> Non
     finished = [event.result.tool_call_id for event in of_type(events, ToolCallFinished)]
     assert finished == ["1.0/1.0", "1.0/2.0", "1.0"]
     assert isinstance(events[-1], TurnCompleted)
+
+
+async def test_nothing_is_begun_or_sent_beyond_the_turns_calls() -> None:
+    house = a_house(
+        calls(("subagent", TASK), ("subagent", TASK)),
+        calls(*[PRICE] * 10),
+        limits=Limits(max_tool_calls=2),
+    )
+    events = await house.play(a_turn())
+    assert [[call.tool_call_id for call in batch.calls] for batch in house.tools.batches] == [
+        ["1.0", "1.1"]
+    ]
+    ended = [event.result for event in of_type(events, ToolCallFinished)]
+    failed = [each.outcome.reason for each in ended[:2] if isinstance(each.outcome, ToolFailure)]
+    assert failed == ["BUDGET_EXCEEDED", "BUDGET_EXCEEDED"]
+    assert all(isinstance(each.outcome, ToolDenial) for each in ended[2:])
+    assert len(ended) == 12
+    assert isinstance(events[-1], TurnCompleted)
+
+
+async def test_a_sub_agent_that_may_not_ask_once_has_failed() -> None:
+    spent = TokenUsage(input_tokens=10, output_tokens=999, cost_usd=Decimal("0.01"))
+    house = a_house(
+        calls(("subagent", TASK), usage=spent),
+        says("done"),
+        limits=Limits(max_output_tokens=1_000),
+    )
+    events = await house.play(a_turn())
+    (finished,) = of_type(events, ToolCallFinished)
+    assert isinstance(finished.result.outcome, ToolFailure)
+    assert finished.result.outcome.reason == "BUDGET_EXCEEDED"
+    assert len(house.model.requests) == 2
+
+
+@dataclass
+class CrowdedTools(FakeTools):
+    """Answers prices to four at a time; `most` have called at once."""
+
+    four: asyncio.Barrier = field(default_factory=lambda: asyncio.Barrier(4))
+    here: int = 0
+    most: int = 0
+
+    @override
+    async def execute(
+        self, context: TurnContext, batch: ToolBatch
+    ) -> AsyncIterator[ToolProgress | ToolFinished]:
+        self.here += 1
+        self.most = max(self.most, self.here)
+        for call in batch.calls:
+            if call.name == "get_price":
+                await self.four.wait()
+            yield ToolFinished(result=delegates(call), duration_ms=1)
+        self.here -= 1
+
+
+async def test_four_sub_agents_of_a_turn_work_at_once_however_deep_they_lie() -> None:
+    def speaks(request: ModelRequest) -> Events:
+        if any(message.tool_calls for message in request.messages):
+            return says("ok")
+        words = " ".join(message.text for message in request.messages)
+        if "the deepest" in words:
+            return calls(PRICE)
+        below, count = ("the deepest", 2) if "the middle" in words else ("the middle", 8)
+        return calls(*[("subagent", {**TASK, "task": below})] * count)
+
+    tools = CrowdedTools(definitions=DEFINITIONS)
+    house = House(
+        [speaks] * 100,
+        tools=tools,
+        skills=FakeSkills(callable_tools=CALLABLE),
+        limits=Limits(max_tool_calls=5_000, max_output_tokens=10_000_000),
+    )
+    events = await house.play(a_turn())
+    assert isinstance(events[-1], TurnCompleted)
+    ran = [e for e in of_type(events, ToolCallFinished) if e.result.name == "get_price"]
+    assert len(ran) == 16
+    assert tools.most == 4
+
+
+async def test_what_was_told_of_a_sub_agent_stands_when_the_turn_is_taken_over() -> None:
+    def house_of(life: str) -> House:
+        def speaks(request: ModelRequest) -> Events:
+            words = " ".join(message.text for message in request.messages)
+            is_done = any(message.tool_calls for message in request.messages)
+            if WORDS in words:
+                return says(f"found in the {life} life") if is_done else calls(PRICE)
+            return says("done") if is_done else calls(("subagent", TASK), ("subagent", TASK))
+
+        return a_house(*[speaks] * 10)
+
+    first, link = house_of("first"), FakeLink()
+    await first.play(a_turn(), link)
+    cut = 1 + next(
+        place
+        for place, each in enumerate(link.log)
+        if isinstance(each, ToolCallFinished) and each.result.name == "subagent"
+    )
+    told = link.log[cut - 1]
+    assert isinstance(told, ToolCallFinished)
+    again, after = house_of("second"), FakeLink(past=past_of(link.log[:cut]))
+    await again.play(a_turn(), after)
+    assert [call.tool_call_id for call in again.tools.batches[0].calls] == ["1.1"]
+    (record,) = again.workspace.records.values()
+    kept = {
+        block.tool_call_id: block.envelope
+        for message in record.messages
+        for block in message.blocks
+        if isinstance(block, ToolResultBlock)
+    }
+    assert told.result.envelope in kept[told.result.tool_call_id]
+    assert "found in the first life" in kept[ToolCallId("1.0")]
+    assert "found in the second life" in kept[ToolCallId("1.1")]

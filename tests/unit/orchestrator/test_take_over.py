@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from typing_extensions import override
 
-from minara_core.errors import Unavailable
+from minara_core.errors import NotAuthenticated, Unavailable
 from minara_core.events import (
     FinishReason,
     Payload,
@@ -30,7 +30,7 @@ from minara_llm.model import ModelRequest
 from minara_llm.scripted import Events, calls, says
 from minara_orchestrator.app.ports import TurnMaterial
 from minara_orchestrator.domain.checkpoint import Checkpoint, Past
-from minara_orchestrator.domain.turn import Limits, TurnState
+from minara_orchestrator.domain.turn import Limits, Stop, TurnState
 from support.clock import FixedClock
 from support.orchestrator.house import FakeLink, House, a_turn, of_type, past_of
 from support.orchestrator.peers import FakeTools, FakeWorkspace, RememberingTools
@@ -268,3 +268,35 @@ async def test_a_turn_that_begins_does_not_wait_for_the_workspace() -> None:
     clock = FixedClock()
     house = House([], clock=clock, workspace=_LateWorkspace(clock, 1))
     assert isinstance((await house.play(a_turn()))[-1], TurnFailed)
+
+
+class _ClosedWorkspace(FakeWorkspace):
+    """Opens no turn any more."""
+
+    @override
+    async def prepare(self, context: TurnContext, message: str) -> TurnMaterial:
+        raise NotAuthenticated("the grant has expired", reason=ErrorReason.GRANT_EXPIRED)
+
+
+async def test_a_turn_that_cannot_be_opened_again_is_recorded_as_far_as_it_came() -> None:
+    first, _ = await whole()
+    kept = [place for place, each in enumerate(first.log) if isinstance(each, Checkpoint)]
+    house = House([], workspace=_ClosedWorkspace())
+    events = await house.play(a_turn(), FakeLink(past=past_of(first.log[: kept[2] + 1])))
+    assert isinstance(events[-1], TurnFailed)
+    assert events[-1].reason == ErrorReason.GRANT_EXPIRED
+    (record,) = house.workspace.records.values()
+    assert record.state is TurnState.FAILED
+    assert record.messages == past_of(first.log[: kept[2] + 1]).transcript
+
+
+async def test_a_stop_is_heard_while_a_turn_waits_for_the_workspace() -> None:
+    first, _ = await whole()
+    clock = FixedClock()
+    house = House([], clock=clock, workspace=_LateWorkspace(clock, 1_000))
+    link = FakeLink(past=past_of(first.log[:-1]))
+    link.stop.request(Stop.INTERRUPT)
+    events = await house.play(a_turn(), link)
+    assert isinstance(events[-1], TurnFailed)
+    assert events[-1].reason == ErrorReason.NOT_RECORDED
+    assert clock.monotonic() < FixedClock().monotonic() + 10

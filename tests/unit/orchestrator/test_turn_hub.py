@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from typing_extensions import override
@@ -19,17 +18,15 @@ from minara_orchestrator.app.turn_hub import MOST_TAKE_OVERS
 from minara_orchestrator.app.turn_ports import Admission, Claimed, Entry, StoredEvent
 from minara_orchestrator.domain.checkpoint import Interjection, Past, Told
 from minara_orchestrator.domain.turn import (
-    Committed,
     DoubleTexting,
     TakeOver,
     Turn,
     TurnRecord,
     TurnState,
 )
-from support.clock import FixedClock
 from support.eventually import eventually
 from support.orchestrator.house import House, a_turn
-from support.orchestrator.peers import FakeTools, FakeWorkspace, answers
+from support.orchestrator.peers import FakeTools, answers
 from support.orchestrator.storage import FakeTurnStore
 
 
@@ -298,38 +295,3 @@ def _completed(turn: Turn) -> TurnRecord:
         finish_reason=FinishReason.STOP,
         failure_reason="",
     )
-
-
-class _AwayWorkspace(FakeWorkspace):
-    """Takes no record while it is away; each try takes six seconds."""
-
-    def __init__(self, clock: FixedClock) -> None:
-        super().__init__()
-        self.is_away = True
-        self._clock = clock
-
-    @override
-    async def commit(self, record: TurnRecord) -> Committed:
-        if self.is_away:
-            self._clock.advance(timedelta(seconds=6))
-            raise Unavailable("away")
-        return await super().commit(record)
-
-
-async def test_a_turn_that_could_not_be_recorded_is_recorded_once_it_can_be() -> None:
-    clock = FixedClock()
-    workspace = _AwayWorkspace(clock)
-    house = House([says("hello")], workspace=workspace, clock=clock)
-    turn = a_turn("remember me")
-    assert (await house.stream(turn))[-1] == "TurnFailed:"
-    await house.hub.record_left()
-    await eventually(lambda: house.hub.is_idle)
-    assert workspace.records == {}
-    workspace.is_away = False
-    await house.hub.record_left()
-    await eventually(lambda: bool(workspace.records))
-    record = workspace.records[TurnId("turn-1")]
-    assert record.failure_reason == ErrorReason.NOT_RECORDED
-    assert [message.text for message in record.messages][-2:] == ["remember me", "hello"]
-    await eventually(lambda: house.hub.is_idle)
-    assert await house.store.unrecorded() == []

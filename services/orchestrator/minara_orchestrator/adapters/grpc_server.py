@@ -76,6 +76,10 @@ class AgentServicer(agent_grpc.AgentServiceServicer):
         context: grpc.aio.ServicerContext[agent_pb.RunTurnRequest, agent_pb.RunTurnResponse],
     ) -> AsyncIterator[agent_pb.RunTurnResponse]:
         user_id = UserId(request.context.user_id)
+        if request.after_sequence < 0:
+            raise InvalidRequest(
+                "sequences begin at 1; 0 is for all", metadata={"field": "after_sequence"}
+            )
         if request.WhichOneof("input") == "attach":
             turn_id = await self._attached(request.context)
         else:

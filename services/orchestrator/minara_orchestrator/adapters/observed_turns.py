@@ -109,8 +109,8 @@ class _SeenLink:
     def take_interjections(self) -> Sequence[Interjection]:
         return self.link.take_interjections()
 
-    async def close(self) -> Sequence[str]:
-        return await self.link.close()
+    async def close(self) -> None:
+        await self.link.close()
 
 
 @dataclass(slots=True)

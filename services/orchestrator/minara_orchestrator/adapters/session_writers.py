@@ -12,10 +12,13 @@ from minara_core.ids import SessionId
 from minara_orchestrator.app.turn_ports import Held
 from minara_runtime.database import Database
 from minara_runtime.leases import Lease, Leases
+from minara_runtime.outages import through_outage
 
 LIFETIME = timedelta(seconds=10)
 RENEW_EVERY = timedelta(seconds=3)
 RETRY_SECONDS = 0.05
+OUTAGE_SECONDS = 15.0
+"""How long a turn that may begin bears that the database is away."""
 
 
 class LeasedWriters:
@@ -62,9 +65,14 @@ class LeasedWriters:
                 del self._waiting[session_id], self._queues[session_id]
 
     async def _acquire(self, session_id: SessionId) -> Lease:
-        while (lease := await self._leases.acquire(_name(session_id), LIFETIME)) is None:
+        while (lease := await self._tried(session_id)) is None:
             await pause(RETRY_SECONDS)
         return lease
+
+    async def _tried(self, session_id: SessionId) -> Lease | None:
+        return await through_outage(
+            lambda: self._leases.acquire(_name(session_id), LIFETIME), seconds=OUTAGE_SECONDS
+        )
 
 
 def _name(session_id: SessionId) -> str:

@@ -6,25 +6,33 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from minara_core.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
+from minara_core.errors import Conflict, LimitExceeded, NotFound
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.adapters.session_writers import LeasedWriters
 from minara_orchestrator.adapters.sql_tables import TURN_CHECKPOINTS, TURNS
-from minara_orchestrator.adapters.stored_turns import interjections_into, row_of, turn_of
+from minara_orchestrator.adapters.stored_turns import DECISION, interjections_into, row_of, turn_of
 from minara_orchestrator.adapters.turn_requests import TurnRequests
 from minara_orchestrator.app.turn_ports import MOST_WAITING, Admission, Claimed, Steering
-from minara_orchestrator.domain.turn import DoubleTexting, Stop, Turn
+from minara_orchestrator.domain.turn import DoubleTexting, Stop, Turn, input_text
 from minara_runtime.database import Database
+from minara_runtime.outages import through_outage
 from minara_runtime.process_lease import lives
 from minara_runtime.statements import insert_if_absent, lock_name
 
 RECOVER_EVERY_SECONDS = 5.0
+OUTAGE_SECONDS = 15.0
+"""How long a waiting turn bears that the database is away."""
 _RECORDED_AT_ONCE = 20
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 _FIND = sa.select(
-    TURNS.c.user_id, TURNS.c.session_id, TURNS.c.is_over, TURNS.c.interjected_into
+    TURNS.c.turn_id,
+    TURNS.c.user_id,
+    TURNS.c.session_id,
+    TURNS.c.is_over,
+    TURNS.c.interjected_into,
+    TURNS.c.input_text,
 ).where(TURNS.c.turn_id == sa.bindparam("turn"))
 _LIVE = (
     sa.select(TURNS.c.turn_id)
@@ -42,7 +50,11 @@ _AHEAD = (
     .select_from(TURNS)
     .join(
         _MINE,
-        sa.and_(TURNS.c.session_id == _MINE.c.session_id, TURNS.c.position < _MINE.c.position),
+        sa.and_(
+            TURNS.c.session_id == _MINE.c.session_id,
+            TURNS.c.user_id == _MINE.c.user_id,
+            TURNS.c.position < _MINE.c.position,
+        ),
     )
     .where(_MINE.c.turn_id == sa.bindparam("turn"), TURNS.c.is_over == sa.false())
 )
@@ -63,8 +75,9 @@ _CLAIM = (
     )
     .values(
         owner=sa.bindparam("me"),
-        # One that was left in good order has cost nobody's life.
-        take_overs=TURNS.c.take_overs + sa.case((TURNS.c.owner == "", 0), else_=1),
+        # One that was left in good order, or comes back, has cost nobody's life.
+        take_overs=TURNS.c.take_overs
+        + sa.case((TURNS.c.owner.in_(["", sa.bindparam("me")]), 0), else_=1),
     )
     .returning(TURNS.c.take_overs)
 )
@@ -89,6 +102,8 @@ _TAKE_MESSAGE = (
         TURNS.c.turn_id == sa.bindparam("into"),
         TURNS.c.is_over == sa.false(),
         TURNS.c.is_closing == sa.false(),
+        # One that tells a decision has no word to say to anything else.
+        TURNS.c.input_kind != DECISION,
         TURNS.c.interjection_count < MOST_WAITING,
     )
     .values(interjection_count=TURNS.c.interjection_count + 1)
@@ -104,6 +119,7 @@ _STOP_OTHERS = (
     sa.update(TURNS)
     .where(
         TURNS.c.session_id == sa.bindparam("session"),
+        TURNS.c.user_id == sa.bindparam("person"),
         TURNS.c.turn_id != sa.bindparam("turn"),
         _UNASKED,
     )
@@ -144,9 +160,8 @@ class SqlTurns:
                 raise _too_many(context.session_id)
             stopped: tuple[TurnId, ...] = ()
             if policy is DoubleTexting.INTERRUPT and ahead:
-                others = connection.execute(
-                    _STOP_OTHERS, parameters | {"session": context.session_id}
-                )
+                whose = {"session": context.session_id, "person": context.user_id}
+                others = connection.execute(_STOP_OTHERS, parameters | whose)
                 stopped = tuple(TurnId(each) for each in others.scalars())
                 self._requests.tell_steered(connection, stopped)
             epoch = 0 if ahead else self._writers.take(connection, context.session_id)
@@ -171,17 +186,17 @@ class SqlTurns:
         def put(connection: sa.Connection) -> Admission:
             lock_name(connection, f"session:{context.session_id}")
             if connection.execute(_FIND, {"turn": context.turn_id}).first() is not None:
-                standing = _standing(connection, message)
-                if standing.into is None:
-                    raise AlreadyExists("a turn has this id", metadata={"turn_id": context.turn_id})
-                return standing
+                return _said(connection, message)
             target = connection.execute(_FIND, {"turn": into}).first()
             ours = (context.user_id, context.session_id)
             if target is None or (target.user_id, target.session_id) != ours:
                 raise _unknown_turn(into)
             if not connection.execute(_TAKE_MESSAGE, {"into": into}).rowcount:
                 if connection.execute(_COUNT, {"into": into}).scalar_one() >= MOST_WAITING:
-                    raise _too_many(context.session_id)
+                    raise LimitExceeded(
+                        f"{MOST_WAITING} messages were put into this turn already",
+                        metadata={"turn_id": into},
+                    )
                 raise _takes_no_more(into)
             return self._put(connection, message, into)
 
@@ -194,14 +209,16 @@ class SqlTurns:
         self._requests.tell_steered(connection, [into])
         return Admission(is_new=True, is_over=False, into=into)
 
-    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> bool:
-        def ask(connection: sa.Connection) -> bool:
+    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> TurnId | None:
+        def ask(connection: sa.Connection) -> TurnId | None:
             row = connection.execute(_FIND, {"turn": turn_id}).first()
+            if row is not None and row.interjected_into:  # a message: the turn it went into
+                row = connection.execute(_FIND, {"turn": row.interjected_into}).first()
             if row is None or row.user_id != user_id:
                 raise _unknown_turn(turn_id)
-            if connection.execute(_STOP, {"turn": turn_id, "how": stop.value}).rowcount:
-                self._requests.tell_steered(connection, [turn_id])
-            return not row.is_over
+            if connection.execute(_STOP, {"turn": row.turn_id, "how": stop.value}).rowcount:
+                self._requests.tell_steered(connection, [row.turn_id])
+            return None if row.is_over else TurnId(row.turn_id)
 
         return await self._database.transaction(ask, brief=True)
 
@@ -222,8 +239,11 @@ class SqlTurns:
 
     async def ahead(self, turn_id: TurnId) -> int:
         parameters = {"turn": turn_id}
-        return await self._database.read(
-            lambda c: c.execute(_AHEAD, parameters).scalar_one(), brief=True
+        return await through_outage(
+            lambda: self._database.read(
+                lambda c: c.execute(_AHEAD, parameters).scalar_one(), brief=True
+            ),
+            seconds=OUTAGE_SECONDS,
         )
 
     async def find(self, turn_id: TurnId, user_id: UserId) -> Admission | None:
@@ -282,6 +302,20 @@ def _standing(connection: sa.Connection, turn: Turn) -> Admission:
     if row.user_id != turn.context.user_id:
         raise _unknown_turn(turn.context.turn_id)
     return _found(row)
+
+
+def _said(connection: sa.Connection, message: Turn) -> Admission:
+    """The turn that a message of this id went into. Raises Conflict (IDEMPOTENCY_KEY_REUSED) when
+    another message, or a turn, has its id."""
+    standing = _standing(connection, message)
+    row = connection.execute(_FIND, {"turn": message.context.turn_id}).one()
+    if standing.into is None or row.input_text != input_text(message.input):
+        raise Conflict(
+            "another message has this id",
+            reason=ErrorReason.IDEMPOTENCY_KEY_REUSED,
+            metadata={"turn_id": message.context.turn_id},
+        )
+    return standing
 
 
 def _found(row: Any) -> Admission:

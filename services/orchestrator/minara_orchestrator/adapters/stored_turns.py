@@ -7,17 +7,22 @@ from typing import Any
 import sqlalchemy as sa
 
 from minara.agent.v1 import event_pb2 as event_pb
+from minara.agent.v1 import tool_call_pb2 as call_pb
 from minara.orchestrator.v1 import checkpoint_pb2 as checkpoint_pb
 from minara_core.ids import PendingActionId, SessionId, ToolCallId, TurnId, UserId
 from minara_core.taxonomy import LifecycleStage, Origin, PermissionTier
+from minara_core.tooling import ToolResult
 from minara_core.turn_context import TurnContext
 from minara_orchestrator.adapters.sql_tables import TURNS
+from minara_orchestrator.app.local_tools import SUBAGENT
 from minara_orchestrator.domain.checkpoint import Checkpoint, Interjection, Opening, Told
 from minara_orchestrator.domain.turn import DecidedInput, TriggerInput, Turn, TurnInput, UserInput
 from minara_runtime import convert_enums as enums
-from minara_runtime.convert import message_from_pb, message_to_pb
+from minara_runtime.convert import message_from_pb, message_to_pb, result_from_pb
 from minara_runtime.convert_actions import action_from_pb, action_to_pb
 from minara_runtime.convert_events import usage_from_pb, usage_to_pb
+
+DECISION = "decision"
 
 _INTO = (
     sa.select(TURNS)
@@ -69,7 +74,7 @@ def _input_columns(turn_input: TurnInput) -> tuple[str, str, tuple[str, ...]]:
         case UserInput():
             return "message", turn_input.text, turn_input.file_keys
         case DecidedInput():
-            return "decision", turn_input.pending_action_id, ()
+            return DECISION, turn_input.pending_action_id, ()
         case TriggerInput():
             return "trigger", turn_input.text, ()
 
@@ -78,7 +83,7 @@ def _turn_input(kind: str, text: str, file_keys: str) -> TurnInput:
     match kind:
         case "message":
             return UserInput(text=text, file_keys=tuple(json.loads(file_keys)))
-        case "decision":
+        case kind if kind == DECISION:
             return DecidedInput(pending_action_id=PendingActionId(text))
         case _:
             return TriggerInput(text=text)
@@ -170,6 +175,7 @@ class _Scan:
         self.seen: set[str] = set()
         self.started: dict[ToolCallId, str] = {}
         self.finished: set[ToolCallId] = set()
+        self.sub_agents: dict[ToolCallId, ToolResult] = {}
         self.actions: set[str] = set()
         self.said: set[str] = set()
         self.nested: dict[str, int] = {}
@@ -189,7 +195,7 @@ class _Scan:
             case "tool_call_started":
                 self._start(event.tool_call_started)
             case "tool_call_finished":
-                self.finished.add(ToolCallId(event.tool_call_finished.result.tool_call_id))
+                self._finish(event.tool_call_finished.result)
             case "approval_requested":
                 self.actions.add(event.approval_requested.action.pending_action_id)
             case "user_interjected":
@@ -207,6 +213,12 @@ class _Scan:
             step = int(own.partition(".")[0])
             self.nested[parent] = max(step, self.nested.get(parent, 0))
 
+    def _finish(self, stored: call_pb.ToolResult) -> None:
+        self.finished.add(ToolCallId(stored.tool_call_id))
+        if stored.name == SUBAGENT:
+            result = result_from_pb(stored)
+            self.sub_agents[result.tool_call_id] = result
+
     def told(self) -> Told:
         return Told(
             last_sequence=self.sequence,
@@ -218,6 +230,7 @@ class _Scan:
             has_judged="goal_judged" in self.seen,
             started_calls=self.started,
             finished_calls=frozenset(self.finished),
+            sub_agent_results=self.sub_agents,
             requested_actions=frozenset(self.actions),
             interjections=frozenset(self.said),
             nested_steps=self.nested,

@@ -62,6 +62,7 @@ class LiveTurn:
         self._checkpoints: list[Checkpoint] = []
         self._checkpoint_count = len(past.checkpoints)
         self._is_closing = False
+        self._is_closed = False
         self._interjections: list[Interjection] = []
         self._heard = set(past.interjections)
         self._taken = set(past.interjections)
@@ -104,12 +105,10 @@ class LiveTurn:
         if self._step < step:
             await self._until(lambda: self._step >= step)
 
-    async def close(self) -> Sequence[str]:
-        """Take no more interjections, and wait until all is durable; the texts that came too late
-        to be taken."""
+    async def close(self) -> None:
+        """Take no more interjections, and wait until all is durable."""
         self._is_closing = True
         await self.stored()
-        return self._late
 
     @property
     def has_interjections(self) -> bool:
@@ -140,6 +139,11 @@ class LiveTurn:
             payloads, self._outbox = self._outbox, []
             self._stirred.clear()
             self._urgent.clear()
+            if payloads and isinstance(payloads[-1], TerminalEvent) and not self._is_closed:
+                # An end tells what came too late, so nothing may come after that is counted.
+                self._is_closing = True
+                await self._deliver(payloads[:-1])
+                payloads = payloads[-1:]
             await self._deliver(payloads)
             await self._tell_done(asked)
 
@@ -193,6 +197,7 @@ class LiveTurn:
         self._checkpoint_count += len(checkpoints)
         heard = await self._events.append(self.turn, entry)
         if closes:
+            self._is_closed = True
             self._late = [each.text for each in heard if each.message_id not in self._taken]
         self._sequence += len(stored)
         begun = [each.step for each in payloads if isinstance(each, StepStarted)]
@@ -203,9 +208,11 @@ class LiveTurn:
 
     def _placed(self, payload: Payload, sequence: int) -> Payload:
         """The payload with what only its place tells: from where on a broken attempt's text is
-        void."""
+        void, and what came too late for the turn."""
         if isinstance(payload, TextReset):
             payload = replace(payload, since_sequence=self._attempt)
+        if isinstance(payload, TerminalEvent):
+            payload = replace(payload, pending_interjections=tuple(self._late))
         if isinstance(payload, StepStarted | TextReset):
             self._attempt = sequence
         return payload

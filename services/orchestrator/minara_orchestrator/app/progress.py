@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from minara_core.actions import PendingAction
 from minara_core.errors import MinaraError, Unavailable
 from minara_core.events import FinishReason
+from minara_core.ids import ToolCallId
 from minara_core.messages import user_message
 from minara_core.reasons import error_reason
 from minara_core.tooling import ToolCall
 from minara_orchestrator.app.open_turn import OpenedTurn
+from minara_orchestrator.app.work_slot import WorkSlot
 from minara_orchestrator.domain.checkpoint import Checkpoint, Interjection, Opening, Past
 from minara_orchestrator.domain.model_policy import Route
 from minara_orchestrator.domain.prompt import Prompt
@@ -21,7 +23,8 @@ class Progress:
     """The state of one turn, or of one sub-agent within it (`parent` is the call that started it).
 
     `awaited_calls`: how many of the calls of the last message, which is that of `awaited_step`,
-    were to be sent when the turn was taken over; they come first.
+    were to be sent when the turn was taken over; they come first. `open_calls`, the turn's and its
+    sub-agents' in one, were begun and have no result yet.
     """
 
     budget: Budget
@@ -30,6 +33,8 @@ class Progress:
     route: Route
     callable_tools: tuple[str, ...]
     parent: str = ""
+    slot: WorkSlot = field(default_factory=WorkSlot)
+    open_calls: dict[ToolCallId, ToolCall] = field(default_factory=dict[ToolCallId, ToolCall])
     awaited_calls: int = 0
     awaited_step: int = 0
     finish_reason: FinishReason | None = None

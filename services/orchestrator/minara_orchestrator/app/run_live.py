@@ -10,10 +10,9 @@ from minara_core.events import TurnCancelled, TurnCompleted, TurnFailed, TurnQue
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
 from minara_orchestrator.app.ports import Workspace
-from minara_orchestrator.app.run_turn import ELSEWHERE
 from minara_orchestrator.app.turn_ports import SessionWriters, Steering, TurnLoop, TurnStore
 from minara_orchestrator.domain.checkpoint import Past
-from minara_orchestrator.domain.turn import Turn, TurnRecord, TurnState
+from minara_orchestrator.domain.turn import ELSEWHERE, Turn, TurnRecord, TurnState
 
 QUEUE_POLL_SECONDS = 0.05
 
@@ -22,7 +21,7 @@ class LiveRunner:
     """Both its methods return when the turn's terminal event is delivered.
 
     They raise Conflict (LEASE_LOST, EPOCH_STALE), perhaps in a group, when another process has the
-    turn or its session now.
+    turn or its session now, and Unavailable when the database was away for too long.
     """
 
     def __init__(
@@ -74,11 +73,8 @@ class LiveRunner:
                 # The session's next turn begins once this one's end is stored and told.
                 await live.ended()
                 held.was_given_up = True
-        except MinaraError as error:
+        finally:
             live.epoch = 0
-            if is_elsewhere(error):
-                raise
-            live.emit(TurnFailed(reason=error.reason, message=error.message))
 
     async def end_cut_off(self, live: LiveTurn) -> None:
         """End a turn that nobody goes on with."""
@@ -115,9 +111,11 @@ class LiveRunner:
             live.emit(TurnFailed(reason=ErrorReason.SHUTTING_DOWN, message=message))
 
 
-def is_elsewhere(error: BaseException) -> bool:
-    """Whether a turn ended here since another process has it."""
+def is_left(error: BaseException) -> bool:
+    """Whether a turn was left here for whoever claims it next: another process has it, or the
+    database was away for too long."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        return all(is_elsewhere(each) for each in group.exceptions)
-    return isinstance(error, MinaraError) and error.reason in ELSEWHERE
+        return all(is_left(each) for each in group.exceptions)
+    is_elsewhere = isinstance(error, MinaraError) and error.reason in ELSEWHERE
+    return is_elsewhere or isinstance(error, Unavailable)

@@ -44,7 +44,7 @@ class StepRunner:
             return _without_calls(turn, so_far, answer, reply)
         batch = _batch(so_far, is_silent=ask.talks_only)
         granted = budget.take_tool_calls(len(batch.calls))
-        if not changes_nothing(so_far.prompt.definitions, batch):
+        if granted and not changes_nothing(so_far.prompt.definitions, batch):
             # Whoever takes the turn over must send these calls again, not ask for others.
             link.keep(so_far.checkpoint(awaits_results=True))
             await link.stored()

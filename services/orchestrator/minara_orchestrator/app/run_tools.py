@@ -1,12 +1,13 @@
 """Run the calls of one step: remote ones in one batch, the loop's own tools here."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 
 from minara_core.actions import PendingAction
-from minara_core.errors import DeadlineExceeded, Unavailable
+from minara_core.errors import MinaraError
 from minara_core.events import ToolCallFinished, ToolCallProgressed, ToolCallStarted
 from minara_core.ids import ToolCallId
 from minara_core.messages import Message, Role, ToolResultBlock
@@ -28,9 +29,7 @@ from minara_orchestrator.app.progress import Progress
 from minara_orchestrator.app.stop_signal import TurnStopped
 from minara_orchestrator.app.turn_ports import TurnLink
 from minara_orchestrator.domain.model_policy import reading_tools
-from minara_orchestrator.domain.turn import Turn
-
-MOST_LOCAL_AT_ONCE = 4
+from minara_orchestrator.domain.turn import ELSEWHERE, Turn
 
 
 def changes_nothing(definitions: Iterable[ToolDefinition], batch: ToolBatch) -> bool:
@@ -54,7 +53,7 @@ class BatchOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    """One batch while it runs."""
+    """One batch while it runs. When the turn ends by a bug in it, no call is left open."""
 
     turn: Turn
     so_far: Progress
@@ -63,9 +62,47 @@ class _Running:
     delegated: list[ToolCallId] = field(default_factory=list[ToolCallId])
     local: list[LocalOutcome] = field(default_factory=list[LocalOutcome])
 
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        is_bug = isinstance(error, Exception) and not isinstance(error, MinaraError)
+        if not is_bug or self.so_far.parent:
+            return
+        for call in reversed(self.so_far.open_calls.values()):
+            parent, _, _ = call.tool_call_id.rpartition("/")
+            result = tool_outcomes.broken(call)
+            self.link.emit(ToolCallFinished(result=result, parent_tool_call_id=parent))
+
+    def start(self, call: ToolCall) -> None:
+        self.so_far.open_calls[call.tool_call_id] = call
+        self.link.emit(
+            ToolCallStarted(
+                tool_call_id=call.tool_call_id,
+                name=call.name,
+                arguments_json=call.arguments_json,
+            )
+        )
+
     def finish(self, result: ToolResult, duration_ms: int = 0) -> None:
         self.results[result.tool_call_id] = result
+        self.so_far.open_calls.pop(result.tool_call_id, None)
         self.link.emit(ToolCallFinished(result=result, duration_ms=duration_ms))
+
+    def open_of(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+        """Those without a result."""
+        return tuple(call for call in calls if call.tool_call_id not in self.results)
+
+    def finish_open(
+        self, calls: Iterable[ToolCall], outcome: Callable[[ToolCall], ToolResult]
+    ) -> None:
+        for call in self.open_of(calls):
+            self.finish(outcome(call))
 
 
 class ToolRunner:
@@ -84,31 +121,27 @@ class ToolRunner:
     ) -> BatchOutcome:
         """Run a step's calls; every call gets exactly one result, whatever happens.
 
-        A turn that is to stop waits for calls that may change something, and for no others.
+        A turn that is to stop waits for calls that may change something, and for no others. Raises
+        Conflict (LEASE_LOST, EPOCH_STALE) when another process has the session now, which tells how
+        the calls end; a bug goes on once they are told to have failed.
         """
         running = _Running(turn=turn, so_far=so_far, link=link)
         for call in batch.calls:
-            link.emit(
-                ToolCallStarted(
-                    tool_call_id=call.tool_call_id,
-                    name=call.name,
-                    arguments_json=call.arguments_json,
-                )
-            )
+            running.start(call)
         # By this whoever takes the turn over knows under which numbers calls may have gone out.
         await link.step_stored(batch.step - 1)
-        affordable = replace(batch, calls=batch.calls[:within_budget])
-        with suppress(TurnStopped):
+        # What was told of a sub-agent before a take-over stands: another would say other things.
+        told = link.past.told.sub_agent_results
+        for call in batch.calls:
+            if call.tool_call_id in told:
+                running.finish(told[call.tool_call_id])
+        affordable = replace(batch, calls=running.open_of(batch.calls[:within_budget]))
+        with running, suppress(TurnStopped):
             await self._run_affordable(running, affordable)
+        running.finish_open(batch.calls[within_budget:], tool_outcomes.over_budget)
         is_stopped = link.stop.requested is not None
-        for place, call in enumerate(batch.calls):
-            if call.tool_call_id in running.results:
-                continue
-            if place >= within_budget:
-                running.finish(tool_outcomes.over_budget(call))
-            else:
-                lost = tool_outcomes.stopped if is_stopped else tool_outcomes.missing
-                running.finish(lost(call))
+        lost = tool_outcomes.stopped if is_stopped else tool_outcomes.missing
+        running.finish_open(batch.calls, lost)
         return _outcome(turn, batch.calls, running)
 
     async def _run_affordable(self, running: _Running, batch: ToolBatch) -> None:
@@ -139,26 +172,37 @@ class ToolRunner:
                         running.delegated.append(result.tool_call_id)
                     case ToolFinished():
                         running.finish(update.result, update.duration_ms)
-        except (Unavailable, DeadlineExceeded) as error:
-            for call in batch.calls:
-                if call.tool_call_id not in (*running.results, *running.delegated):
-                    running.finish(tool_outcomes.unavailable(call, error))
+        except MinaraError as error:
+            if error.reason in ELSEWHERE:
+                raise
+            for call in running.open_of(batch.calls):
+                if call.tool_call_id not in running.delegated:
+                    running.finish(tool_outcomes.refused(call, error))
 
     async def _run_local(self, running: _Running, batch: ToolBatch) -> None:
+        """An error of one call is its failure. A bug cuts off the others, and so does it that
+        another process has the session now."""
         calls = [call for call in batch.calls if call.tool_call_id in running.delegated]
-        slots = asyncio.Semaphore(MOST_LOCAL_AT_ONCE)
 
         async def run(call: ToolCall) -> None:
-            async with slots:
+            try:
                 local = await self._local_tools.run(
                     running.turn, running.so_far, call, running.link, among=len(calls)
                 )
+            except MinaraError as error:
+                if error.reason in ELSEWHERE:
+                    raise
+                result = tool_outcomes.failure(call, error.reason, error.message)
+                local = LocalOutcome(result=result)
             running.local.append(local)
             running.finish(local.result)
 
-        async with asyncio.TaskGroup() as group:
-            for call in calls:
-                group.create_task(run(call))
+        try:
+            async with running.so_far.slot.lent(), asyncio.TaskGroup() as group:
+                for call in calls:
+                    group.create_task(run(call))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
 
 
 def _outcome(turn: Turn, calls: tuple[ToolCall, ...], running: _Running) -> BatchOutcome:

@@ -1,6 +1,6 @@
 """The turn as prose: open, speak and act step by step, commit, say so."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from minara_core.actions import ActionState, Decision
@@ -27,8 +27,8 @@ from minara_core.events import (
     UserInterjected,
 )
 from minara_core.failpoints import Failpoint, no_failpoint
-from minara_core.messages import user_message
 from minara_core.reasons import ErrorReason
+from minara_core.taxonomy import Origin
 from minara_orchestrator.app.judge_goal import GoalJudge
 from minara_orchestrator.app.open_turn import OpenedTurn, TurnOpening
 from minara_orchestrator.app.ports import Tools, Workspace
@@ -37,6 +37,7 @@ from minara_orchestrator.app.run_step import StepRunner
 from minara_orchestrator.app.tool_outcomes import cut_off
 from minara_orchestrator.app.turn_ports import TurnLink
 from minara_orchestrator.domain.turn import (
+    ELSEWHERE,
     Budget,
     Committed,
     DecidedInput,
@@ -49,9 +50,6 @@ from minara_orchestrator.domain.turn import (
 COMMIT_PATIENCE_SECONDS = 10.0
 COMMIT_RETRY_SECONDS = 0.25
 TAKE_OVER_PATIENCE_SECONDS = 60.0
-ELSEWHERE = frozenset({ErrorReason.LEASE_LOST, ErrorReason.EPOCH_STALE})
-"""Another process has the session: what is left of the turn is done where its lease is."""
-
 _BY_LIMIT = frozenset({FinishReason.BUDGET, FinishReason.MAX_STEPS})
 _JUDGED = frozenset({FinishReason.STOP, *_BY_LIMIT})
 
@@ -91,6 +89,9 @@ class TurnRunner:
         so_far: Progress | None = None
         try:
             so_far = await self._begin(turn, link)
+            if _has_lost_its_goal(turn, so_far, link):
+                link.emit(TurnCancelled(reason="its goal is not active any more"))
+                return
             await self.run_turn(turn, so_far, link)
         except MinaraError as error:
             if isinstance(error, Conflict) and error.reason in ELSEWHERE:
@@ -113,14 +114,14 @@ class TurnRunner:
             link.keep(so_far.checkpoint())
         if so_far.failure is not None:
             raise so_far.failure
-        late = await link.close()
+        await link.close()
         if so_far.is_unwanted(link.stop.requested):
             await self._end_cancelled(turn, so_far, link)
             return
         await self._judge_goal(turn, so_far, link)
         committed = await self._commit(so_far.record(turn, TurnState.COMPLETED))
         self._failpoint("turn.committed")
-        link.emit(_end_of(committed, so_far, late))
+        link.emit(_end_of(committed, so_far))
 
     async def _begin(self, turn: Turn, link: TurnLink) -> Progress:
         """Open the turn, or open it again where its past ended, and say so."""
@@ -148,7 +149,8 @@ class TurnRunner:
             except (Unavailable, DeadlineExceeded) as error:
                 if not link.past.is_taken_over:
                     raise
-                if self._clock.monotonic() >= deadline:
+                is_stopped = link.stop.requested is not None
+                if is_stopped or self._clock.monotonic() >= deadline:
                     raise Unavailable(
                         "the turn could not be gone on with; what was said is kept",
                         reason=ErrorReason.NOT_RECORDED,
@@ -214,18 +216,28 @@ class TurnRunner:
     async def _end_failed(
         self, turn: Turn, so_far: Progress | None, error: MinaraError, link: TurnLink
     ) -> None:
-        if error.reason is not ErrorReason.NOT_RECORDED and so_far is not None:
+        record: TurnRecord | None = None
+        if so_far is not None:
             so_far.failure = error
             link.keep(so_far.checkpoint())
-            for text in await link.close():
-                so_far.prompt = so_far.prompt.extended((user_message(text),))
+            await link.close()
+            record = so_far.record(turn, TurnState.FAILED)
+        elif link.past.checkpoints:
+            record = TurnRecord.of_cut_off(turn, link.past, error.reason)
+        if error.reason is not ErrorReason.NOT_RECORDED and record is not None:
             try:
-                await self._commit(so_far.record(turn, TurnState.FAILED))
+                await self._commit(record)
             except MinaraError as commit_error:
                 if commit_error.reason in ELSEWHERE:
                     raise
                 error = commit_error
         link.emit(TurnFailed(reason=error.reason, message=error.message))
+
+
+def _has_lost_its_goal(turn: Turn, so_far: Progress, link: TurnLink) -> bool:
+    """Whether a turn of a goal comes to its time when the goal is met, paused or cleared."""
+    is_new = not link.past.checkpoints
+    return turn.context.origin is Origin.GOAL and is_new and so_far.opened.goal is None
 
 
 def _started(turn: Turn, so_far: Progress) -> TurnStarted:
@@ -255,7 +267,7 @@ def _take_back(link: TurnLink) -> None:
         link.emit(TextReset(reason="turn_resumed"))
 
 
-def _end_of(committed: Committed, so_far: Progress, late: Sequence[str]) -> TerminalEvent:
+def _end_of(committed: Committed, so_far: Progress) -> TerminalEvent:
     """What the first commit of the turn says, which is this one but after a take-over."""
     if committed.state is not TurnState.COMPLETED or committed.finish_reason is None:
         return TurnFailed(
@@ -265,6 +277,5 @@ def _end_of(committed: Committed, so_far: Progress, late: Sequence[str]) -> Term
     return TurnCompleted(
         finish_reason=committed.finish_reason,
         usage=committed.usage,
-        pending_interjections=tuple(late),
         limit=so_far.budget.limit if by_limit else "",
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from minara_core.clock import Clock
 from minara_core.events import (
+    FinishReason,
     ModelSwitched,
     Payload,
     StepStarted,
@@ -66,23 +67,31 @@ class SubAgentRunner:
             if depth <= DEEPEST:
                 message = "no tool of these sets may be called in this turn"
             return tool_outcomes.failure(call, ErrorReason.REQUEST_INVALID, message)
-        begun = link.past.told.nested_steps.get(call.tool_call_id, 0)
-        steps = int(arguments.get("max_steps", DEFAULT_STEPS))
-        own = Progress(
-            budget=so_far.budget.share(among, steps, self._clock.monotonic()),
-            opened=so_far.opened,
-            prompt=_prompt(turn, so_far.prompt, call, arguments["task"], names),
-            route=Route(so_far.opened.candidates),
-            callable_tools=names,
-            parent=call.tool_call_id,
-        )
-        own.route.move_to(so_far.route.current.label)
-        own.budget.skipped = begun
-        nested = NestedLink(link, call)
-        while own.is_under_way(self._clock.monotonic(), link.stop.requested):
-            own.extend(await self._steps.run_step(turn, own, nested), goes_on=False)
-        so_far.budget.charge_share(own.budget)
+        async with so_far.slot.another() as slot:
+            steps = int(arguments.get("max_steps", DEFAULT_STEPS))
+            own = Progress(
+                budget=so_far.budget.share(among, steps, self._clock.monotonic()),
+                opened=so_far.opened,
+                prompt=_prompt(turn, so_far.prompt, call, arguments["task"], names),
+                route=Route(so_far.opened.candidates),
+                callable_tools=names,
+                parent=call.tool_call_id,
+                slot=slot,
+                open_calls=so_far.open_calls,
+            )
+            if own.budget.has_no_calls_left:
+                return tool_outcomes.nothing_to_share(call)
+            own.route.move_to(so_far.route.current.label)
+            own.budget.skipped = link.past.told.nested_steps.get(call.tool_call_id, 0)
+            try:
+                await self._work(turn, own, NestedLink(link, call))
+            finally:
+                so_far.budget.charge_share(own.budget)
         return _result(call, own)
+
+    async def _work(self, turn: Turn, own: Progress, link: TurnLink) -> None:
+        while own.is_under_way(self._clock.monotonic(), link.stop.requested):
+            own.extend(await self._steps.run_step(turn, own, link), goes_on=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +141,8 @@ class NestedLink:
     def take_interjections(self) -> Sequence[Interjection]:
         return ()
 
-    async def close(self) -> Sequence[str]:
-        return ()
+    async def close(self) -> None:
+        """The turn itself is closed by its own loop."""
 
 
 def _tools_for(so_far: Progress, tool_sets: Sequence[str], depth: int) -> tuple[str, ...]:
@@ -177,6 +186,8 @@ def _result(call: ToolCall, own: Progress) -> ToolResult:
         if message.role is Role.ASSISTANT and message.text.strip()
     ]
     text = said[-1] if said else ""
+    if own.finish_reason is FinishReason.BUDGET and not own.budget.steps:
+        return tool_outcomes.nothing_to_share(call)
     if own.failure is not None and not text:
         return tool_outcomes.failure(call, own.failure.reason, own.failure.message)
     reason = own.finish_reason.value if own.finish_reason else "failed"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minara_core.errors import MinaraError
+from minara_core.errors import DeadlineExceeded, MinaraError, Unavailable
 from minara_core.ids import ToolCallId
 from minara_core.reasons import DenialReason, ErrorReason
 from minara_core.tooling import (
@@ -17,11 +17,13 @@ from minara_core.tooling import (
 )
 
 INTERRUPTED = "INTERRUPTED"
+_CONCLUDE = "conclude with what you have"
+_AWAY = "the tools service does not answer"
 
 
 def over_budget(call: ToolCall) -> ToolResult:
     """The turn has no calls left."""
-    message = "the turn's budget of tool calls is used up; conclude with what you have"
+    message = f"the turn's budget of tool calls is used up; {_CONCLUDE}"
     return ToolResult(
         tool_call_id=call.tool_call_id,
         name=call.name,
@@ -40,9 +42,21 @@ def missing(call: ToolCall) -> ToolResult:
     return failure(call, ErrorReason.INTERNAL, "the tools service gave no result for this call")
 
 
-def unavailable(call: ToolCall, error: MinaraError) -> ToolResult:
-    """The tools service cannot work."""
-    return failure(call, error.reason, "the tools service does not answer")
+def refused(call: ToolCall, error: MinaraError) -> ToolResult:
+    """The tools service does not take the call, or cannot work."""
+    is_away = isinstance(error, Unavailable | DeadlineExceeded)
+    return failure(call, error.reason, _AWAY if is_away else error.message)
+
+
+def broken(call: ToolCall) -> ToolResult:
+    """The turn ends by a bug."""
+    return failure(call, ErrorReason.INTERNAL, "something broke while this call was under way")
+
+
+def nothing_to_share(call: ToolCall) -> ToolResult:
+    """What the turn has left does not pay a sub-agent."""
+    message = f"the turn's budget leaves nothing for a sub-agent; {_CONCLUDE}"
+    return failure(call, DenialReason.BUDGET_EXCEEDED, message)
 
 
 def stopped(call: ToolCall) -> ToolResult:

@@ -4,16 +4,24 @@ A turn belongs to its session, not to a socket: it runs as its own task, and a s
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 
 from minara_core.clock import Clock, pause
-from minara_core.errors import DeadlineExceeded, EventsLost, MinaraError, NotFound, Unavailable
+from minara_core.errors import (
+    Conflict,
+    DeadlineExceeded,
+    EventsLost,
+    MinaraError,
+    NotFound,
+    Unavailable,
+)
 from minara_core.ids import SessionId, TurnId, UserId
 from minara_core.reasons import ErrorReason
 from minara_orchestrator.app.live_turn import LiveTurn
-from minara_orchestrator.app.run_live import LiveRunner, is_elsewhere
+from minara_orchestrator.app.run_live import LiveRunner, is_left
 from minara_orchestrator.app.turn_ports import (
     Claimed,
     EncodeEvent,
@@ -33,6 +41,9 @@ LEFT_AFTER_SECONDS = 0.2
 """How long a turn that nobody may watch any more waits for somebody who comes back."""
 MOST_TAKE_OVERS = 3
 """A turn that so many processes have not survived is ended."""
+MOST_RETURNS = 20
+"""So is one that was left, and came back to the same process, so often."""
+HEAR_AGAIN_SECONDS = 0.5
 
 
 class TurnHub:
@@ -58,9 +69,12 @@ class TurnHub:
         self._starting: set[TurnId] = set()
         self._begun: set[TurnId] = set()
         self._recording: set[TurnId] = set()
+        self._unheard: set[TurnId] = set()
+        self._returns: Counter[TurnId] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._short: set[asyncio.Task[Any]] = set()
         self._is_leaving = False
+        self._is_closed = False
 
     @property
     def live_count(self) -> int:
@@ -84,6 +98,8 @@ class TurnHub:
         Raises NotFound when the turn is another user's, Conflict (TURN_RUNNING) when another turn
         of the session runs and the caller wants none beside it, LimitExceeded when too many wait.
         """
+        if self._is_closed:
+            raise Unavailable("this process ends", reason=ErrorReason.SHUTTING_DOWN)
         turn_id = turn.context.turn_id
         running = self._live.get(turn_id)
         if running is not None:
@@ -109,10 +125,12 @@ class TurnHub:
                 live = self._enter(turn, Past())
                 live.epoch = admission.epoch
                 self._spawn(self._leave_after(live, self._runner.run(live, admission.ahead)))
-            await self._hear(admission.stopped)
+            unheard = self._unheard.intersection({turn_id})
+            await self._hear({*admission.stopped, *unheard})
             return turn_id
         finally:
             self._starting.discard(turn_id)
+            self._unheard.discard(turn_id)
 
     async def is_known(self, turn_id: TurnId, user_id: UserId) -> bool:
         """Whether this person has a turn of this id."""
@@ -132,9 +150,13 @@ class TurnHub:
 
     async def cancel(self, turn_id: TurnId, user_id: UserId) -> bool:
         """Ask a turn to stop; whether it was under way. Raises NotFound (TURN_NOT_FOUND)."""
-        was_live = await self._store.request_stop(turn_id, user_id, Stop.INTERRUPT)
-        await self._hear({turn_id})
-        return was_live
+        return await self._stop(turn_id, user_id, Stop.INTERRUPT)
+
+    async def _stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> bool:
+        asked = await self._store.request_stop(turn_id, user_id, stop)
+        if asked is not None:
+            await self._hear({asked})
+        return asked is not None
 
     def watcher_left(self, turn_id: TurnId, user_id: UserId) -> None:
         """Somebody who wants the turn only as long as they watch it has left: unless they come
@@ -145,8 +167,8 @@ class TurnHub:
             live = self._live.get(turn_id)
             if self._is_leaving or (live is not None and live.watchers):
                 return
-            await self._store.request_stop(turn_id, user_id, Stop.CANCEL)
-            await self._hear({turn_id})
+            with suppress(NotFound):
+                await self._stop(turn_id, user_id, Stop.CANCEL)
 
         self._spawn_short(cancel())
 
@@ -186,17 +208,42 @@ class TurnHub:
         last checkpoint."""
         self._begun = {*self._live, *self._starting}
         for claimed in await self._store.claim(frozenset(self._begun)):
-            turn = claimed.turn
-            if turn.context.turn_id in self._begun:
-                continue  # it began here while the store looked, and has an end of its own
-            past = await self._events.past(turn.context.turn_id)
-            live = self._enter(turn, past)
-            await self._hear({turn.context.turn_id})
-            if self._goes_on(claimed):
-                work = self._runner.run(live, await self._store.ahead(turn.context.turn_id))
-            else:
-                work = self._runner.end_cut_off(live)
-            self._spawn(self._leave_after(live, work))
+            turn_id = claimed.turn.context.turn_id
+            if turn_id not in self._begun:  # else it began here while the store looked
+                self._starting.add(turn_id)
+                self._spawn(self._go_on_with(claimed))
+
+    async def _go_on_with(self, claimed: Claimed) -> None:
+        turn_id = claimed.turn.context.turn_id
+        try:
+            past = await self._events.past(turn_id)
+            ahead = await self._store.ahead(turn_id)
+            live = self._enter(claimed.turn, past)
+        finally:
+            self._starting.discard(turn_id)
+        goes_on = self._take_over is TakeOver.RESUME and self._is_worth_it(claimed)
+        work = self._runner.run(live, ahead) if goes_on else self._runner.end_cut_off(live)
+        await self._leave_after(live, self._heard_first(live, work))
+
+    async def _heard_first(self, live: LiveTurn, work: Coroutine[None, None, None]) -> None:
+        """What was asked of the turn before it was here comes first."""
+        try:
+            await self._hear({live.turn.context.turn_id})
+        except MinaraError:
+            work.close()
+            raise
+        await work
+
+    def _is_worth_it(self, claimed: Claimed) -> bool:
+        """Whether no process has died of it too often, and it has not come back here too often."""
+        turn_id = claimed.turn.context.turn_id
+        self._returns[turn_id] += 1
+        is_worth_it = (
+            claimed.take_overs <= MOST_TAKE_OVERS and self._returns[turn_id] <= MOST_RETURNS
+        )
+        if not is_worth_it:
+            del self._returns[turn_id]
+        return is_worth_it
 
     async def record_left(self) -> None:
         """Have the workspace record the turns that ended while it did not answer."""
@@ -209,15 +256,13 @@ class TurnHub:
         turn_id = turn.context.turn_id
         try:
             await self._runner.record(turn, await self._events.past(turn_id))
-        except (Unavailable, DeadlineExceeded):
+        except (Unavailable, DeadlineExceeded, Conflict):
             return  # it is tried again
-        else:
-            await self._events.forget_checkpoints(turn_id)
+        except MinaraError as error:
+            self._report_bug(error)  # it never will be
         finally:
             self._recording.discard(turn_id)
-
-    def _goes_on(self, claimed: Claimed) -> bool:
-        return self._take_over is TakeOver.RESUME and claimed.take_overs <= MOST_TAKE_OVERS
+        await self._events.forget_checkpoints(turn_id)
 
     async def recover_forever(self) -> None:
         """Recover now and then, and when another process leaves turns; runs until cancelled."""
@@ -230,7 +275,16 @@ class TurnHub:
         """Hear what other replicas were asked of turns that run here; runs until cancelled."""
         while True:
             turn_ids = await self._store.next_steered()
-            await self._hear(turn_ids or self._live)
+            while not await self._has_heard(turn_ids or {*self._live, *self._starting}):
+                turn_ids = ()  # words may have come meanwhile
+                await pause(HEAR_AGAIN_SECONDS)
+
+    async def _has_heard(self, turn_ids: Collection[TurnId]) -> bool:
+        try:
+            await self._hear(turn_ids)
+        except Unavailable:
+            return False
+        return True
 
     async def drain(self, seconds: float) -> None:
         """Let the turns that run here come to their end, watched or not."""
@@ -240,7 +294,7 @@ class TurnHub:
 
     async def aclose(self) -> None:
         """Stop all turns where they are; another process, or the next start, goes on with them."""
-        self._is_leaving = True
+        self._is_leaving = self._is_closed = True
         if self._short:
             await asyncio.wait(self._short)
         was_running = bool(self._tasks)
@@ -262,6 +316,7 @@ class TurnHub:
 
     async def _hear(self, turn_ids: Collection[TurnId]) -> None:
         """Pass on what is asked of those of these turns that run here."""
+        self._unheard.update(self._starting.intersection(turn_ids))
         here = [turn_id for turn_id in turn_ids if turn_id in self._live]
         if not here:
             return
@@ -283,7 +338,7 @@ class TurnHub:
         def finished(_: asyncio.Task[None]) -> None:
             tasks.discard(task)
             error = None if task.cancelled() else task.exception()
-            if error is not None and not is_elsewhere(error):
+            if error is not None and not is_left(error):
                 self._report_bug(error)
 
         task.add_done_callback(finished)
@@ -294,6 +349,8 @@ class TurnHub:
             await work
         finally:
             self._live.pop(live.turn.context.turn_id, None)
+            if live.is_over:
+                self._returns.pop(live.turn.context.turn_id, None)
             await live.abandon()
 
     async def _follow_stored(

@@ -52,9 +52,9 @@ class TurnLink(Protocol):
         """What persons have said into the turn since the last time, oldest first."""
         ...
 
-    async def close(self) -> Sequence[str]:
-        """Take no more interjections, and wait until all is durable; the texts that came too late
-        to be taken."""
+    async def close(self) -> None:
+        """Take no more interjections, and wait until all is durable. Those that came too late to be
+        taken are told with the turn's end, whatever it is."""
         ...
 
 
@@ -155,8 +155,9 @@ class TurnStore(Protocol):
         """
         ...
 
-    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> bool:
-        """Ask a turn to stop; whether it was still under way. The first request stands.
+    async def request_stop(self, turn_id: TurnId, user_id: UserId, stop: Stop) -> TurnId | None:
+        """Ask a turn, or the one that a message of this id went into, to stop; that turn, None when
+        it is over. The first request stands.
 
         Raises NotFound (TURN_NOT_FOUND) when it is unknown or foreign.
         """

@@ -19,6 +19,7 @@ from minara_core.events import (
 from minara_core.ids import ToolCallId, TurnId
 from minara_core.messages import Message
 from minara_core.taxonomy import LifecycleStage, PermissionTier
+from minara_core.tooling import ToolResult
 from minara_core.turn_context import TurnContext
 
 
@@ -66,7 +67,7 @@ class Told:
 
     `attempt_sequence` is where the last step, or the last attempt of it, began to speak, and
     `has_spoken` whether it did. `nested_steps` is the highest step of each sub-agent, by the call
-    that started it.
+    that started it, and `sub_agent_results` what those have brought that came to their end.
     """
 
     last_sequence: int = 0
@@ -78,6 +79,9 @@ class Told:
     has_judged: bool = False
     started_calls: Mapping[ToolCallId, str] = field(default_factory=dict[ToolCallId, str])
     finished_calls: frozenset[ToolCallId] = frozenset()
+    sub_agent_results: Mapping[ToolCallId, ToolResult] = field(
+        default_factory=dict[ToolCallId, ToolResult]
+    )
     requested_actions: frozenset[str] = frozenset()
     interjections: frozenset[str] = frozenset()
     nested_steps: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -74,6 +74,10 @@ class Stop(StrEnum):
     CANCEL = "cancel"
 
 
+ELSEWHERE = frozenset({ErrorReason.LEASE_LOST, ErrorReason.EPOCH_STALE})
+"""Another process has the session: what is left of the turn is done where its lease is."""
+
+
 class TakeOver(StrEnum):
     """What becomes of a turn whose process died."""
 
@@ -145,7 +149,7 @@ class Budget:
             return self._met("turn_output_tokens")
         if self._dollars_left <= 0:
             return self._met(self._dollar_limit)
-        if self._was_last_call and self._has_no_calls_left:
+        if self._was_last_call and self.has_no_calls_left:
             return self._met("tool_calls")
         return self._met("wall_time") if now >= self._deadline else None
 
@@ -164,11 +168,16 @@ class Budget:
     @property
     def next_step_is_last(self) -> bool:
         """Whether the step that comes is the last one allowed: the model must conclude in it."""
-        return self.steps + 1 >= self._limits.max_steps or self._has_no_calls_left
+        return self.steps + 1 >= self._limits.max_steps or self.has_no_calls_left
 
     @property
-    def _has_no_calls_left(self) -> bool:
-        return self.tool_calls >= self._limits.max_tool_calls
+    def has_no_calls_left(self) -> bool:
+        """Whether no tool may be called any more."""
+        return not self._tool_calls_left
+
+    @property
+    def _tool_calls_left(self) -> int:
+        return max(0, self._limits.max_tool_calls - self.tool_calls)
 
     @property
     def is_last_step(self) -> bool:
@@ -235,7 +244,7 @@ class Budget:
 
     def start_step(self) -> int:
         """The number of the step that starts now, from 1."""
-        self._was_last_call = self._has_no_calls_left
+        self._was_last_call = self.has_no_calls_left
         self.steps += 1
         return self.step
 
@@ -249,7 +258,7 @@ class Budget:
 
     def take_tool_calls(self, wanted: int) -> int:
         """How many of `wanted` calls may still run; they count as used."""
-        granted = min(wanted, self._limits.max_tool_calls - self.tool_calls)
+        granted = min(wanted, self._tool_calls_left)
         self.tool_calls += granted
         return granted
 
@@ -265,12 +274,13 @@ class Budget:
         self.skipped += 1
 
     def share(self, among: int, max_steps: int, now: float) -> "Budget":
-        """What each of `among` sub-agents that begin now may use: together half of what is left."""
+        """What each of `among` sub-agents that begin now may use: together half of what is left,
+        which may be no call and no step."""
         parts = 2 * among
         limits = replace(
             self._limits,
             max_steps=max_steps,
-            max_tool_calls=max(1, (self._limits.max_tool_calls - self.tool_calls) // parts),
+            max_tool_calls=self._tool_calls_left // parts,
             max_input_tokens=(self._limits.max_input_tokens - self.usage.input_tokens) // parts,
             max_output_tokens=(self._limits.max_output_tokens - self.usage.output_tokens) // parts,
             max_cost_usd=self._dollars_left / parts,

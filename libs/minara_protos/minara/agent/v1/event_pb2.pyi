@@ -729,19 +729,25 @@ class TurnFailed(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    PENDING_INTERJECTIONS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """ErrorReason name."""
     message: _builtins.str
     """One sentence."""
+    @_builtins.property
+    def pending_interjections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in TurnCompleted."""
+
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
         message: _builtins.str = ...,
+        pending_interjections: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "pending_interjections", b"pending_interjections", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -754,16 +760,22 @@ class TurnCancelled(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    PENDING_INTERJECTIONS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """One sentence."""
+    @_builtins.property
+    def pending_interjections(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in TurnCompleted."""
+
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
+        pending_interjections: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending_interjections", b"pending_interjections", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,21 +25,21 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fminara/type/v1/permission.proto\x12\x0eminara.type.v1\x1a google/protobuf/descriptor.proto\"[\n\tGrantRule\x12(\n\x05types\x18\x01 \x03(\x0e\x32\x19.minara.type.v1.GrantType\x12$\n\x05scope\x18\x02 \x01(\x0e\x32\x15.minara.type.v1.Scope*\xb7\x01\n\x0ePermissionTier\x12\x1f\n\x1bPERMISSION_TIER_UNSPECIFIED\x10\x00\x12\x1d\n\x19PERMISSION_TIER_READ_ONLY\x10\x01\x12 \n\x1cPERMISSION_TIER_CONFIRM_ONCE\x10\x02\x12\"\n\x1ePERMISSION_TIER_ALWAYS_CONFIRM\x10\x03\x12\x1f\n\x1bPERMISSION_TIER_MANUAL_ONLY\x10\x04*}\n\x0cTradingState\x12\x1d\n\x19TRADING_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TRADING_STATE_ACTIVE\x10\x01\x12\x1a\n\x16TRADING_STATE_REDUCING\x10\x02\x12\x18\n\x14TRADING_STATE_HALTED\x10\x03*\xca\x01\n\tGrantType\x12\x1a\n\x16GRANT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fGRANT_TYPE_TURN\x10\x01\x12\x16\n\x12GRANT_TYPE_REQUEST\x10\x02\x12\x12\n\x0eGRANT_TYPE_RUN\x10\x03\x12\x1b\n\x17GRANT_TYPE_CONFIRMATION\x10\x04\x12\x16\n\x12GRANT_TYPE_MANDATE\x10\x05\x12\x16\n\x12GRANT_TYPE_SERVICE\x10\x06\x12\x13\n\x0fGRANT_TYPE_SLOT\x10\x07*s\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_READ\x10\x01\x12\x0e\n\nSCOPE_CHAT\x10\x02\x12\x0f\n\x0bSCOPE_TRADE\x10\x03\x12\x11\n\rSCOPE_CONFIRM\x10\x04\x12\x0f\n\x0bSCOPE_ADMIN\x10\x05:O\n\ngrant_rule\x12\x1e.google.protobuf.MethodOptions\x18\xc5\x8a\x03 \x01(\x0b\x32\x19.minara.type.v1.GrantRuleb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fminara/type/v1/permission.proto\x12\x0eminara.type.v1\x1a google/protobuf/descriptor.proto\"r\n\tGrantRule\x12(\n\x05types\x18\x01 \x03(\x0e\x32\x19.minara.type.v1.GrantType\x12$\n\x05scope\x18\x02 \x01(\x0e\x32\x15.minara.type.v1.Scope\x12\x15\n\rtakes_expired\x18\x03 \x01(\x08*\xb7\x01\n\x0ePermissionTier\x12\x1f\n\x1bPERMISSION_TIER_UNSPECIFIED\x10\x00\x12\x1d\n\x19PERMISSION_TIER_READ_ONLY\x10\x01\x12 \n\x1cPERMISSION_TIER_CONFIRM_ONCE\x10\x02\x12\"\n\x1ePERMISSION_TIER_ALWAYS_CONFIRM\x10\x03\x12\x1f\n\x1bPERMISSION_TIER_MANUAL_ONLY\x10\x04*}\n\x0cTradingState\x12\x1d\n\x19TRADING_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TRADING_STATE_ACTIVE\x10\x01\x12\x1a\n\x16TRADING_STATE_REDUCING\x10\x02\x12\x18\n\x14TRADING_STATE_HALTED\x10\x03*\xca\x01\n\tGrantType\x12\x1a\n\x16GRANT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fGRANT_TYPE_TURN\x10\x01\x12\x16\n\x12GRANT_TYPE_REQUEST\x10\x02\x12\x12\n\x0eGRANT_TYPE_RUN\x10\x03\x12\x1b\n\x17GRANT_TYPE_CONFIRMATION\x10\x04\x12\x16\n\x12GRANT_TYPE_MANDATE\x10\x05\x12\x16\n\x12GRANT_TYPE_SERVICE\x10\x06\x12\x13\n\x0fGRANT_TYPE_SLOT\x10\x07*s\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_READ\x10\x01\x12\x0e\n\nSCOPE_CHAT\x10\x02\x12\x0f\n\x0bSCOPE_TRADE\x10\x03\x12\x11\n\rSCOPE_CONFIRM\x10\x04\x12\x0f\n\x0bSCOPE_ADMIN\x10\x05:O\n\ngrant_rule\x12\x1e.google.protobuf.MethodOptions\x18\xc5\x8a\x03 \x01(\x0b\x32\x19.minara.type.v1.GrantRuleb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'minara.type.v1.permission_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PERMISSIONTIER']._serialized_start=179
-  _globals['_PERMISSIONTIER']._serialized_end=362
-  _globals['_TRADINGSTATE']._serialized_start=364
-  _globals['_TRADINGSTATE']._serialized_end=489
-  _globals['_GRANTTYPE']._serialized_start=492
-  _globals['_GRANTTYPE']._serialized_end=694
-  _globals['_SCOPE']._serialized_start=696
-  _globals['_SCOPE']._serialized_end=811
+  _globals['_PERMISSIONTIER']._serialized_start=202
+  _globals['_PERMISSIONTIER']._serialized_end=385
+  _globals['_TRADINGSTATE']._serialized_start=387
+  _globals['_TRADINGSTATE']._serialized_end=512
+  _globals['_GRANTTYPE']._serialized_start=515
+  _globals['_GRANTTYPE']._serialized_end=717
+  _globals['_SCOPE']._serialized_start=719
+  _globals['_SCOPE']._serialized_end=834
   _globals['_GRANTRULE']._serialized_start=85
-  _globals['_GRANTRULE']._serialized_end=176
+  _globals['_GRANTRULE']._serialized_end=199
 # @@protoc_insertion_point(module_scope)

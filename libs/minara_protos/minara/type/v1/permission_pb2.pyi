@@ -169,8 +169,11 @@ class GrantRule(_message.Message):
 
     TYPES_FIELD_NUMBER: _builtins.int
     SCOPE_FIELD_NUMBER: _builtins.int
+    TAKES_EXPIRED_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     """The scope a REQUEST grant must hold; UNSPECIFIED when no REQUEST grant is taken."""
+    takes_expired: _builtins.bool
+    """Whether a grant counts that has expired meanwhile: for recording what was begun in its time."""
     @_builtins.property
     def types(self) -> _containers.RepeatedScalarFieldContainer[Global___GrantType.ValueType]:
         """Any one of these types."""
@@ -180,10 +183,11 @@ class GrantRule(_message.Message):
         *,
         types: _abc.Iterable[Global___GrantType.ValueType] | None = ...,
         scope: Global___Scope.ValueType = ...,
+        takes_expired: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "takes_expired", b"takes_expired", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,7 +64,8 @@ class ContextServiceServicer:
         """Everything a finished turn leaves, in one transaction, also for a failed or cancelled turn.
         Only a completed turn consumes what PrepareTurn offered it; the next turn is offered it again.
         What was decided, or left for a person to decide, is read out of the messages and kept.
-        Idempotent by turn_id: the first commit stands and is answered again. ABORTED, EPOCH_STALE for
+        Idempotent by turn_id: the first commit stands and is answered again. It may come after the turn's
+        grant has expired: a process may have died in between. ABORTED, EPOCH_STALE for
         a stale writer. UNAUTHENTICATED, GRANT_MISMATCH when the input's hash is not the grant's.
         INVALID_ARGUMENT for a compaction whose parts do not cover its history, or of turns that do not
         exist, and for a message without a role, or with a block without a kind. Default deadline 5 s.
