@@ -72,6 +72,27 @@ async def test_a_bad_body_is_a_problem_and_stores_nothing(
     assert await nothing_is_stored(minara)
 
 
+NOT_WHAT_THEY_SEEM: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/sessions/x/goal", {"text": "know ETH", "max_turns": True}),
+    ("/v1/sessions/x/goal", {"text": "know ETH", "max_turns": "5"}),
+    ("/v1/sessions/x/goal", {"text": "know ETH", "subgoals": "one"}),
+    ("/v1/trading:halt", {"close_positions": 1}),
+    ("/v1/trading:halt", {"cancel_protection": "no"}),
+    ("/v1/operations/x:resolve", {"was_executed": "false", "evidence": "the venue says so"}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), NOT_WHAT_THEY_SEEM)
+async def test_no_value_is_taken_for_one_of_another_kind(
+    minara: Minara, path: str, body: dict[str, Any]
+) -> None:
+    async with minara.http(Authorization=f"Bearer {minara.token}") as http:
+        response = await http.post(path, json=body)
+    assert (response.status_code, response.json()["reason"]) == (400, "REQUEST_INVALID")
+    field = response.json()["metadata"]["field"]
+    assert field in body
+
+
 async def test_text_that_is_no_json_is_a_problem(minara: Minara) -> None:
     async with minara.http(Authorization=f"Bearer {minara.token}") as http:
         response = await http.post(

@@ -13,7 +13,7 @@ from minara_core.taxonomy import Scope
 from minara_gateway.client import ProblemError, StreamedEvent
 from minara_llm.scripted import ScriptedModel, calls, says
 from support.cluster import HOST, Port
-from support.deployments import MinaraFactory
+from support.further_tokens import holding_only
 from support.minara import Minara, a_minara, finish_reason, named, text_of
 from support.model_server import Script, a_model_server
 
@@ -99,6 +99,9 @@ async def test_what_a_goal_cannot_do_is_refused(with_session: Minara) -> None:
     assert await refusal(minara, "", GOAL | {"max_turns": 101}) == (400, "GOAL_INVALID")
     assert await refusal(minara, "", GOAL | {"max_turns": 2**40}) == (400, "REQUEST_INVALID")
     assert await refusal(minara, "", GOAL | {"owner": "me"}) == (400, "REQUEST_INVALID")
+    for no_number in (True, "5", 5.0):
+        misread = GOAL | {"max_turns": no_number}
+        assert await refusal(minara, "", misread) == (400, "REQUEST_INVALID")
     await minara.client.call("POST", path_of(minara), GOAL)
     assert await refusal(minara, "", {"text": "another one"}) == (409, "GOAL_EXISTS")
     await minara.client.call("POST", path_of(minara, ":pause"))
@@ -107,13 +110,12 @@ async def test_what_a_goal_cannot_do_is_refused(with_session: Minara) -> None:
     assert await refusal(minara, ":continue", interject) == (400, "REQUEST_INVALID")
 
 
-async def test_a_goal_may_be_read_without_the_scope_to_chat(minara_factory: MinaraFactory) -> None:
-    reader = await minara_factory(scopes=[Scope.READ])
-    reader.session_id = "session-1"
-    assert await reader.client.call("GET", path_of(reader)) == {"goal": None}
-    for step in ("", ":pause", ":resume", ":clear", ":continue"):
-        body = GOAL if not step else {}
-        assert await refusal(reader, step, body) == (403, "SCOPE_MISSING")
+async def test_a_goal_may_be_read_without_the_scope_to_chat(with_session: Minara) -> None:
+    async with holding_only(with_session, Scope.READ) as reader:
+        assert await reader.client.call("GET", path_of(reader)) == {"goal": None}
+        for step in ("", ":pause", ":resume", ":clear", ":continue"):
+            body = GOAL if not step else {}
+            assert await refusal(reader, step, body) == (403, "SCOPE_MISSING")
 
 
 async def test_turn_after_turn_works_on_a_goal_until_it_is_met(tmp_path: Path) -> None:

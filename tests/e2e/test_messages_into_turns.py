@@ -46,6 +46,13 @@ async def post(
         return await http.post(path, json=body)
 
 
+@pytest.fixture
+async def session_id(minara: Minara) -> str:
+    """A session of the person's."""
+    session = await minara.client.call("POST", "/v1/sessions", {})
+    return str(session["session_id"])
+
+
 async def test_the_reply_names_the_turn_the_message_went_into(minara: Minara) -> None:
     agent = a_turn()
     answer = (await post(minara, agent, "/v1/chat", INTERJECT, "a-key")).json()
@@ -92,21 +99,23 @@ async def test_after_a_cut_the_turn_itself_is_watched_on_and_the_message_is_not_
     assert (second.context.turn_id, second.after_sequence) == ("running-turn", 3)
 
 
-async def test_an_interjection_is_signed_under_a_name_of_its_own(minara: Minara) -> None:
+async def test_an_interjection_is_signed_under_a_name_of_its_own(
+    minara: Minara, session_id: str
+) -> None:
     agent = a_turn()
-    body = {"message": "yes", "session_id": "session-1", "turn_id": "running-turn"}
+    body = {"message": "yes", "session_id": session_id, "turn_id": "running-turn"}
     answer = (await post(minara, agent, "/v1/chat/interject", body, "a-key")).json()
     message_id = turn_id_for(minara.user_id, "a-key")
     assert answer == {"turn_id": "running-turn", "message_id": message_id, "notices": []}
     sent = agent.steered[0]
     assert (sent.turn_id, sent.text) == ("running-turn", "yes")
-    assert (sent.context.turn_id, sent.context.session_id) == (message_id, "session-1")
+    assert (sent.context.turn_id, sent.context.session_id) == (message_id, session_id)
 
 
-async def test_a_secret_in_an_interjection_goes_no_further(minara: Minara) -> None:
+async def test_a_secret_in_an_interjection_goes_no_further(minara: Minara, session_id: str) -> None:
     agent = a_turn()
     key = "sk-ant-api03-" + "A" * 40
-    body = {"message": f"use {key}", "session_id": "session-1"}
+    body = {"message": f"use {key}", "session_id": session_id}
     answer = (await post(minara, agent, "/v1/chat/interject", body)).json()
     assert answer["notices"]
     assert key not in str(agent.steered)
@@ -130,17 +139,33 @@ async def test_an_interjection_of_no_form_goes_nowhere(
     assert not agent.steered
 
 
-async def test_a_turn_that_takes_no_more_messages_is_a_conflict(minara: Minara) -> None:
+async def test_nothing_is_said_or_stopped_in_a_session_that_is_not_the_persons(
+    minara: Minara,
+) -> None:
+    agent = a_turn()
+    body = {"session_id": "session-1", "turn_id": "running-turn"}
+    for path, words in (("interject", {"message": "hi"}), ("interrupt", {})):
+        response = await post(minara, agent, f"/v1/chat/{path}", body | words)
+        assert (response.status_code, response.json()["reason"]) == (404, "SESSION_NOT_FOUND")
+    assert not agent.steered
+    assert not agent.cancelled
+
+
+async def test_a_turn_that_takes_no_more_messages_is_a_conflict(
+    minara: Minara, session_id: str
+) -> None:
     agent = a_turn()
     agent.refusal = Conflict("it takes no more messages", reason=ErrorReason.TURN_OVER)
-    body = {"message": "hi", "session_id": "session-1"}
+    body = {"message": "hi", "session_id": session_id}
     response = await post(minara, agent, "/v1/chat/interject", body)
     assert (response.status_code, response.json()["reason"]) == (409, "TURN_OVER")
 
 
-async def test_a_key_that_came_with_another_message_is_a_conflict(minara: Minara) -> None:
+async def test_a_key_that_came_with_another_message_is_a_conflict(
+    minara: Minara, session_id: str
+) -> None:
     agent = a_turn()
-    body = {"message": "and ETH?", "session_id": "session-1"}
+    body = {"message": "and ETH?", "session_id": session_id}
     for _ in range(2):
         assert (await post(minara, agent, "/v1/chat/interject", body, "k")).status_code == 200
     other = body | {"message": "and SOL?"}
@@ -149,13 +174,13 @@ async def test_a_key_that_came_with_another_message_is_a_conflict(minara: Minara
     assert len({sent.context.turn_id for sent in agent.steered}) == 1
 
 
-async def test_a_stop_names_a_turn_or_a_session(minara: Minara) -> None:
+async def test_a_stop_names_a_turn_or_a_session(minara: Minara, session_id: str) -> None:
     agent = a_turn()
     answer = await post(minara, agent, "/v1/chat/interrupt", {"turn_id": "running-turn"})
     assert answer.json() == {"turn_id": "running-turn", "was_live": True}
-    answer = await post(minara, agent, "/v1/chat/interrupt", {"session_id": "session-1"})
+    answer = await post(minara, agent, "/v1/chat/interrupt", {"session_id": session_id})
     assert answer.status_code == 200
-    assert agent.cancelled[1].context.session_id == "session-1"
+    assert agent.cancelled[1].context.session_id == session_id
     answer = await post(minara, agent, "/v1/chat/interrupt", {})
     assert (answer.status_code, answer.json()["reason"]) == (400, "FIELD_REQUIRED")
     assert len(agent.cancelled) == 2

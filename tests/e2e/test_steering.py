@@ -224,10 +224,15 @@ async def test_a_client_that_leaves_under_continue_leaves_a_turn_that_goes_on(
 
 async def test_a_stop_of_nothing_is_not_found(tmp_path: Path) -> None:
     async with a_minara(tmp_path, model=HeldModel([])) as minara:
-        for body in ({"turn_id": "turn-x"}, {"session_id": "session-x"}):
+        session = await minara.client.call("POST", "/v1/sessions", {})
+        for body, reason in (
+            ({"turn_id": "turn-x"}, "TURN_NOT_FOUND"),
+            ({"session_id": session["session_id"]}, "TURN_NOT_FOUND"),
+            ({"session_id": "session-x"}, "SESSION_NOT_FOUND"),
+        ):
             with pytest.raises(ProblemError) as refusal:
                 await minara.client.call("POST", "/v1/chat/interrupt", body)
-            assert (refusal.value.status, refusal.value.reason) == (404, "TURN_NOT_FOUND")
+            assert (refusal.value.status, refusal.value.reason) == (404, reason)
 
 
 async def waits(minara: Minara) -> bool:

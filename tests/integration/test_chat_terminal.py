@@ -47,21 +47,30 @@ def test_a_person_buys_asks_and_leaves(terminal: "pexpect.spawn[str]") -> None:
     assert terminal.exitstatus == 0
 
 
-def test_a_goal_is_kept_from_the_command_line(tmp_path: Path) -> None:
+@pytest.fixture
+async def session_id(tmp_path: Path) -> str:
+    """A session of the installation in `data`, which does not run any more."""
+    async with process.a_process(tmp_path / "data") as server:
+        session = await server.client.call("POST", "/v1/sessions", {})
+    return str(session["session_id"])
+
+
+def test_a_goal_is_kept_from_the_command_line(tmp_path: Path, session_id: str) -> None:
     def goal(*words: str) -> dict[str, Any]:
         done = process.minara(tmp_path / "data", "goal", *words, "--json", TERM="dumb")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    made = goal(
-        "set", "session-1", "hold 1 ETH", "--max-turns", "3", "--subgoal", "learn its price"
-    )
+    made = goal("set", session_id, "hold 1 ETH", "--max-turns", "3", "--subgoal", "learn its price")
     assert made["goal"]["subgoals"] == ["learn its price"]
-    assert goal("pause", "session-1")["goal"]["state"] == "GOAL_STATE_PAUSED"
-    assert goal("resume", "session-1")["goal"]["state"] == "GOAL_STATE_ACTIVE"
-    shown = process.minara(tmp_path / "data", "goal", "show", "session-1", TERM="dumb")
+    assert goal("pause", session_id)["goal"]["state"] == "GOAL_STATE_PAUSED"
+    assert goal("resume", session_id)["goal"]["state"] == "GOAL_STATE_ACTIVE"
+    shown = process.minara(tmp_path / "data", "goal", "show", session_id, TERM="dumb")
     assert "goal (active; 0 of 3 turns): hold 1 ETH" in shown.stdout
-    assert goal("clear", "session-1") == {"goal": None}
-    refused = process.minara(tmp_path / "data", "goal", "pause", "session-1", TERM="dumb")
+    assert goal("clear", session_id) == {"goal": None}
+    refused = process.minara(tmp_path / "data", "goal", "pause", session_id, TERM="dumb")
     assert refused.returncode == 1
     assert "GOAL_NOT_FOUND" in refused.stderr
+    unknown = process.minara(tmp_path / "data", "goal", "show", "session-1", TERM="dumb")
+    assert unknown.returncode == 1
+    assert "SESSION_NOT_FOUND" in unknown.stderr

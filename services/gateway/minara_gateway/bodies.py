@@ -1,8 +1,9 @@
-"""JSON bodies of the HTTP API; an unknown field is an error, so that a misspelt one is noticed."""
+"""JSON bodies of the HTTP API. An unknown field is an error, so that a misspelt one is noticed, and
+nothing is taken for what it is not: true is no number, "yes" no boolean."""
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
 from minara_core.money import AMOUNT_PATTERN
 
@@ -19,11 +20,12 @@ def _joined(text: object) -> object:
 _Text = Annotated[str, BeforeValidator(_joined)]
 _FileKey = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9._/-]+$")]
 _LimitName = Annotated[str, Field(max_length=40, pattern=r"^[a-z_]+$")]
+_List = Strict(False)  # JSON has lists where we keep tuples
 _AmountText = Annotated[str, Field(max_length=42)]
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ChatBody(Body):
@@ -32,7 +34,7 @@ class ChatBody(Body):
 
     message: Annotated[_Text, Field(max_length=200_000)]
     session_id: _Id = ""
-    file_keys: Annotated[tuple[_FileKey, ...], Field(max_length=20)] = ()
+    file_keys: Annotated[tuple[_FileKey, ...], _List, Field(max_length=20)] = ()
     double_texting: Literal["enqueue", "reject", "interrupt", "interject"] = "enqueue"
     on_disconnect: Literal["continue", "cancel"] = "continue"
     surface: Literal["http", "repl"] = "http"
@@ -61,7 +63,7 @@ class GoalBody(Body):
 
     text: Annotated[_Text, Field(max_length=200_000)]
     max_turns: Annotated[int, Field(ge=0, le=1_000)] = 0
-    subgoals: Annotated[tuple[_Text, ...], Field(max_length=1_000)] = ()
+    subgoals: Annotated[tuple[_Text, ...], _List, Field(max_length=1_000)] = ()
 
 
 class ContinueBody(Body):

@@ -53,7 +53,7 @@ class Confirmations:
         """The action as the tools service stored it. Raises NotFound (ACTION_NOT_FOUND)."""
         response = await self._peers.approvals.GetPendingAction(
             approval_pb.GetPendingActionRequest(pending_action_id=pending_action_id),
-            metadata=self._grants.request(caller),
+            metadata=self._grants.lookup(caller),
             timeout=READ_SECONDS,
         )
         return action_from_pb(response.pending_action)
@@ -62,7 +62,7 @@ class Confirmations:
         """The caller's undecided actions, newest first; of one session, or of all."""
         response = await self._peers.approvals.ListPendingActions(
             approval_pb.ListPendingActionsRequest(session_id=session_id, page_size=200),
-            metadata=self._grants.request(caller),
+            metadata=self._grants.lookup(caller),
             timeout=READ_SECONDS,
         )
         return [action_from_pb(action) for action in response.pending_actions]
@@ -169,7 +169,7 @@ class Confirmations:
             return False
         response = await self._peers.sessions.GetSession(
             session_pb.GetSessionRequest(session_id=session_id),
-            metadata=self._grants.request(caller),
+            metadata=self._grants.lookup(caller),
             timeout=READ_SECONDS,
         )
         session = response.session

@@ -10,6 +10,7 @@ from minara_core.taxonomy import Origin, Scope
 from minara_gateway.auth import requires
 from minara_gateway.bodies import ContinueBody, GoalBody
 from minara_gateway.chat import DOUBLE_TEXTING, Key, hash_of, key_of_turn
+from minara_gateway.known_sessions import KnownSessions
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
 from minara_gateway.reply import as_json
 from minara_gateway.store import Caller
@@ -33,7 +34,7 @@ async def set_goal(
     request: Request, session_id: str, body: GoalBody, caller: Chatter
 ) -> dict[str, Any]:
     """Set a goal; the same one again is answered with what stands."""
-    peers, grants = _peers(request)
+    peers, grants = await _peers(request, session_id, caller)
     response = await peers.goals.SetGoal(
         goal_pb.SetGoalRequest(
             session_id=session_id,
@@ -95,15 +96,19 @@ async def work_on(
     return await stream_of(request, caller, turn)
 
 
-def _peers(request: Request) -> tuple[Peers, GrantDesk]:
+async def _peers(request: Request, session_id: str, caller: Caller) -> tuple[Peers, GrantDesk]:
+    """For a call about the caller's session: a goal's keeper knows no sessions. Raises NotFound
+    (SESSION_NOT_FOUND)."""
+    sessions: KnownSessions = request.app.state.known_sessions
+    await sessions.check(caller, session_id)
     return request.app.state.peers, request.app.state.grants
 
 
 async def _read(request: Request, session_id: str, caller: Caller) -> goal_pb.GetGoalResponse:
-    peers, grants = _peers(request)
+    peers, grants = await _peers(request, session_id, caller)
     return await peers.goals.GetGoal(
         goal_pb.GetGoalRequest(session_id=session_id),
-        metadata=grants.request(caller),
+        metadata=grants.lookup(caller),
         timeout=READ_SECONDS,
     )
 
@@ -111,7 +116,7 @@ async def _read(request: Request, session_id: str, caller: Caller) -> goal_pb.Ge
 async def _update(
     request: Request, session_id: str, caller: Caller, step: goal_pb.GoalStep.ValueType
 ) -> dict[str, Any]:
-    peers, grants = _peers(request)
+    peers, grants = await _peers(request, session_id, caller)
     response = await peers.goals.UpdateGoal(
         goal_pb.UpdateGoalRequest(session_id=session_id, step=step),
         metadata=grants.request(caller),

@@ -29,6 +29,7 @@ from minara_gateway import (
 from minara_gateway.auth import Authenticator, Border, bearer_token
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.errors import problem
+from minara_gateway.known_sessions import KnownSessions
 from minara_gateway.peers import GrantDesk, Peers
 from minara_gateway.readiness import Readiness
 from minara_gateway.steering import Steering
@@ -43,6 +44,7 @@ def make_app(
     grants: GrantDesk,
     confirmations: Confirmations,
     store: GatewayStore,
+    known_sessions: KnownSessions,
     turns: Turns,
     steering: Steering,
     is_ready: Readiness,
@@ -60,6 +62,7 @@ def make_app(
     app.state.grants = grants
     app.state.confirmations = confirmations
     app.state.store = store
+    app.state.known_sessions = known_sessions
     app.state.turns = turns
     app.state.steering = steering
     app.state.ids = ids

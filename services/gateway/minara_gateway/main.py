@@ -27,6 +27,7 @@ from minara_core.ids import SINGLE_USER, IdSource
 from minara_core.taxonomy import Scope
 from minara_gateway.confirmation import Confirmations
 from minara_gateway.http import make_app
+from minara_gateway.known_sessions import KnownSessions
 from minara_gateway.peers import Channels, GrantDesk, Peers
 from minara_gateway.readiness import Readiness
 from minara_gateway.request_tracing import trace_requests
@@ -97,8 +98,11 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
     peers = Peers(channels)
     code_key = hashlib.sha256(confirmation_key.private_key.private_bytes_raw()).digest()
     confirmations = Confirmations(peers, grants, store, code_key)
-    turns = Turns(peers=peers, grants=grants, confirmations=confirmations, store=store)
-    steering = Steering(peers=peers, grants=grants, store=store, turns=turns)
+    sessions = KnownSessions(peers, grants)
+    turns = Turns(
+        peers=peers, grants=grants, confirmations=confirmations, store=store, sessions=sessions
+    )
+    steering = Steering(peers=peers, grants=grants, store=store, sessions=sessions, turns=turns)
     readiness = Readiness(store, channels, clock)
     leaving = asyncio.Event()
     app = make_app(
@@ -106,6 +110,7 @@ def build(settings: GatewaySettings, channels: Channels, *, clock: Clock, ids: I
         grants=grants,
         confirmations=confirmations,
         store=store,
+        known_sessions=sessions,
         turns=turns,
         steering=steering,
         is_ready=readiness,

@@ -17,6 +17,7 @@ from minara.type.v1 import turn_context_pb2 as context_pb
 from minara.workspace.v1 import session_service_pb2_grpc as session_grpc
 from minara_core.actions import Decision
 from minara_core.clock import Clock
+from minara_core.ids import UserId
 from minara_core.taxonomy import TOOL_SETS, Origin, PermissionTier, Scope
 from minara_gateway.store import Caller
 from minara_runtime import convert_enums as enums
@@ -33,6 +34,8 @@ PROBE_SECONDS = 30.0
 
 GOAL_TOOL_SETS = ("read", "memory", "web", "turn")
 """What a turn that works on a standing goal may use (safety.md §1)."""
+
+_LOOKUP = frozenset({Scope.READ})
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -70,19 +73,26 @@ class GrantDesk:
         self._signer = signer
         self._confirmations = confirmations
         self._clock = clock
-        self._requests: dict[Caller, tuple[float, Metadata]] = {}
+        self._requests: dict[tuple[UserId, frozenset[Scope]], tuple[float, Metadata]] = {}
 
     def request(self, caller: Caller) -> Metadata:
         """A grant for calls outside a turn, with the caller's own scopes."""
+        return self._request(caller.user_id, caller.scopes)
+
+    def lookup(self, caller: Caller) -> Metadata:
+        """A grant to look up what the gateway must know of the caller's own to serve a route,
+        whichever scope that route asked for."""
+        return self._request(caller.user_id, _LOOKUP)
+
+    def _request(self, user_id: UserId, scopes: frozenset[Scope]) -> Metadata:
         now = self._clock.monotonic()
-        known = self._requests.get(caller)
+        known = self._requests.get((user_id, scopes))
         if known is not None and now < known[0]:
             return known[1]
         if len(self._requests) > 1_000:
             self._requests.clear()
-        token = self._signer.request(user_id=caller.user_id, scopes=caller.scopes)
-        metadata = with_grant(token)
-        self._requests[caller] = (now + REQUEST_GRANT_REUSE_SECONDS, metadata)
+        metadata = with_grant(self._signer.request(user_id=user_id, scopes=scopes))
+        self._requests[user_id, scopes] = (now + REQUEST_GRANT_REUSE_SECONDS, metadata)
         return metadata
 
     def turn(

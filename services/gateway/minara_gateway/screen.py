@@ -167,7 +167,7 @@ class Screen:
 
     def _on_turn_completed(self, fields: dict[str, Any]) -> None:
         reason = str(fields["finish_reason"]).removeprefix("FINISH_REASON_").lower()
-        self.late += cast("list[str]", fields.get("pending_interjections", []))
+        self._keep_late(fields)
         if reason != "question":
             self.question = None
         elif self.question is not None:
@@ -176,10 +176,15 @@ class Screen:
             self.tell(str(fields.get("rendered_end") or f"(ended: {reason})"), style="yellow")
 
     def _on_turn_failed(self, fields: dict[str, Any]) -> None:
+        self._keep_late(fields)
         self.tell(f"{fields['reason']}: {fields['message']}", style="red")
 
-    def _on_turn_cancelled(self, _: dict[str, Any]) -> None:
+    def _on_turn_cancelled(self, fields: dict[str, Any]) -> None:
+        self._keep_late(fields)
         self.tell("(cancelled)", style="yellow")
+
+    def _keep_late(self, ended: dict[str, Any]) -> None:
+        self.late += cast("list[str]", ended.get("pending_interjections", []))
 
 
 def _inset(call: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from minara_core.errors import MinaraError, NotFound, Unavailable
 from minara_core.input_scan import scan
 from minara_core.script import locale_of
 from minara_core.taxonomy import Origin
+from minara_gateway.known_sessions import KnownSessions
 from minara_gateway.peers import READ_SECONDS, GrantDesk, Peers
 from minara_gateway.store import Caller, GatewayStore
 from minara_gateway.turns import RunningTurn, Turns
@@ -44,11 +45,18 @@ class Interjected:
 
 class Steering:
     def __init__(
-        self, *, peers: Peers, grants: GrantDesk, store: GatewayStore, turns: Turns
+        self,
+        *,
+        peers: Peers,
+        grants: GrantDesk,
+        store: GatewayStore,
+        sessions: KnownSessions,
+        turns: Turns,
     ) -> None:
         self._peers = peers
         self._grants = grants
         self._store = store
+        self._sessions = sessions
         self._turns = turns
         self._stopping: set[asyncio.Task[None]] = set()
         self._log = get_logger("gateway/steering")
@@ -56,11 +64,12 @@ class Steering:
     async def interject(self, caller: Caller, ask: Interjection) -> Interjected:
         """Put a message into a turn that runs. Whatever it says, it is text and decides nothing.
 
-        Raises InvalidRequest or TooLarge for the message, NotFound (TURN_NOT_FOUND) when no such
-        turn runs, Conflict when it takes no more messages (TURN_OVER) or when the key came with
-        another body before.
+        Raises InvalidRequest or TooLarge for the message, NotFound for the session
+        (SESSION_NOT_FOUND) or when no such turn runs (TURN_NOT_FOUND), Conflict when it takes no
+        more messages (TURN_OVER) or when the key came with another body before.
         """
         scanned = scan(ask.message)
+        await self._sessions.check(caller, ask.session_id)
         if ask.idempotency_key:
             await self._store.claim_key(caller.user_id, ask.idempotency_key, ask.body_hash)
         context = self._grants.turn(
@@ -80,7 +89,10 @@ class Steering:
     async def interrupt(
         self, caller: Caller, *, turn_id: str = "", session_id: str = ""
     ) -> agent_pb.CancelTurnResponse:
-        """Stop a turn, or the session's live one. Raises NotFound (TURN_NOT_FOUND)."""
+        """Stop a turn, or the session's live one. Raises NotFound (SESSION_NOT_FOUND or
+        TURN_NOT_FOUND)."""
+        if session_id:
+            await self._sessions.check(caller, session_id)
         return await self._peers.agent.CancelTurn(
             agent_pb.CancelTurnRequest(
                 context=self._grants.watch(caller, turn_id=turn_id, session_id=session_id)

@@ -9,7 +9,6 @@ from minara.agent.v1 import event_pb2 as event_pb
 from minara.orchestrator.v1 import agent_service_pb2 as agent_pb
 from minara.tools.v1 import tool_service_pb2 as tools_pb
 from minara.type.v1 import turn_context_pb2 as context_pb
-from minara.workspace.v1 import session_service_pb2 as session_pb
 from minara_core.actions import PendingAction
 from minara_core.clock import pause
 from minara_core.errors import MinaraError, Unavailable
@@ -20,6 +19,7 @@ from minara_core.lexicon import typed_decision
 from minara_core.script import locale_of
 from minara_core.taxonomy import Origin
 from minara_gateway.confirmation import Confirmations
+from minara_gateway.known_sessions import KnownSessions
 from minara_gateway.peers import GOAL_TOOL_SETS, READ_SECONDS, GrantDesk, Peers
 from minara_gateway.rendering import render_undecided
 from minara_gateway.showing import Showing
@@ -80,12 +80,13 @@ class Turns:
         grants: GrantDesk,
         confirmations: Confirmations,
         store: GatewayStore,
+        sessions: KnownSessions,
     ) -> None:
         self._peers = peers
         self._grants = grants
         self._confirmations = confirmations
         self._store = store
-        self._known_sessions: set[tuple[str, str]] = set()
+        self._sessions = sessions
         self._closing: set[asyncio.Task[None]] = set()
         self._watched: set[RunningTurn] = set()
         self._log = get_logger("gateway/turns")
@@ -155,8 +156,10 @@ class Turns:
         """Start a turn that works on the standing goal of `ask.session_id`. Nobody's words start
         it, so it decides nothing and moves no money.
 
-        The orchestrator's refusals come with the first event. Raises Conflict as `start`.
+        The orchestrator's refusals come with the first event. Raises NotFound and Conflict as
+        `start`.
         """
+        await self._sessions.check(caller, ask.session_id)
         if ask.idempotency_key:
             await self._store.claim_key(caller.user_id, ask.idempotency_key, ask.body_hash)
         language = locale_of(ask.message)
@@ -256,26 +259,11 @@ class Turns:
             await asyncio.wait(self._closing)
 
     async def _session(self, caller: Caller, ask: Ask) -> str:
-        metadata = self._grants.request(caller)
-        session_id = ask.session_id or ask.new_session_id
-        if (caller.user_id, session_id) in self._known_sessions:
-            return session_id
         if ask.session_id:
-            await self._peers.sessions.GetSession(
-                session_pb.GetSessionRequest(session_id=session_id),
-                metadata=metadata,
-                timeout=READ_SECONDS,
-            )
-        else:
-            await self._peers.sessions.CreateSession(
-                session_pb.CreateSessionRequest(request_id=session_id),
-                metadata=metadata,
-                timeout=READ_SECONDS,
-            )
-        if len(self._known_sessions) > 10_000:
-            self._known_sessions.clear()
-        self._known_sessions.add((caller.user_id, session_id))
-        return session_id
+            await self._sessions.check(caller, ask.session_id)
+            return ask.session_id
+        await self._sessions.begin(caller, ask.new_session_id)
+        return ask.new_session_id
 
     async def _run(
         self,

@@ -122,11 +122,15 @@ def test_a_word_is_not_broken_where_a_space_is_near() -> None:
     assert terminal.all.splitlines() == ["the price went up", "and up"]
 
 
-def test_late_messages_are_kept_for_the_next_turn() -> None:
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("turn_completed", {"finish_reason": "FINISH_REASON_STOP"}),
+        ("turn_failed", {"reason": "PROVIDER_UNAVAILABLE", "message": "no model answers"}),
+        ("turn_cancelled", {"reason": "stopped"}),
+    ],
+)
+def test_late_messages_are_kept_for_the_next_turn(name: str, fields: dict[str, Any]) -> None:
     terminal = Terminal()
-    terminal.show(
-        "turn_completed",
-        finish_reason="FINISH_REASON_STOP",
-        pending_interjections=["and ETH?"],
-    )
+    terminal.show(name, **fields, pending_interjections=["and ETH?"])
     assert terminal.screen.late == ["and ETH?"]
