@@ -136,7 +136,9 @@ async def test_a_second_message_waits_behind_the_first(tmp_path: Path) -> None:
         await eventually(lambda: waits(run.minara))
         assert text_of(await run.ended()) == "It is up."
         events = await second
-        assert named(events, "turn_queued") == [{"position": 1}]
+        (queued,) = named(events, "turn_queued")
+        assert queued["position"] == 1
+        assert queued["turn_id"] == turn_of(events)
         assert text_of(events) == "So is ETH."
 
 

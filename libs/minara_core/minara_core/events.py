@@ -114,6 +114,8 @@ class UserInterjected:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnQueued:
     position: int
+    turn_id: TurnId
+    session_id: SessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

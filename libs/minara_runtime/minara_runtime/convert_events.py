@@ -104,6 +104,8 @@ def _fill_turn(message: event_pb.TurnEvent, payload: core.Payload) -> None:
             message.turn_started.CopyFrom(_turn_started(payload))
         case core.TurnQueued():
             message.turn_queued.position = payload.position
+            message.turn_queued.turn_id = payload.turn_id
+            message.turn_queued.session_id = payload.session_id
         case core.TurnResumed():
             message.turn_resumed.owner = payload.owner
             message.turn_resumed.after_step = payload.after_step

@@ -158,6 +158,8 @@ class Talk:
         except StopAskedError:
             return False
         self._is_at_end = line is None
+        if self._is_at_end:
+            self._screen.tell("leaving when the turn is over; Ctrl-C stops it")
         if line and line.strip():
             await self._put_in(line.strip())
         return True

@@ -195,9 +195,9 @@ class ModelAsker:
             breaker.fail(reply.failure, self._clock.monotonic())
         if reply.usage.input_tokens:
             self._fitter.learn(model.name, estimated=estimated, told=reply.usage.input_tokens)
-        elif reply.has_spoken and model.provider != OFFLINE_PROVIDER:
+        if reply.has_spoken and model.provider != OFFLINE_PROVIDER:
             said = text_tokens("".join(_texts(reply)))
-            reply.estimate_usage(model.name, input_tokens=estimated, output_tokens=said)
+            reply.make_up_usage(model.name, input_tokens=estimated, output_tokens=said)
         asking.charge(reply.usage)
         return reply
 

@@ -78,9 +78,17 @@ class Reply:
         """Whether anything was told that another attempt would tell again."""
         return bool(self.blocks)
 
-    def estimate_usage(self, model: str, *, input_tokens: int, output_tokens: int) -> None:
-        """Charge what was estimated: the provider has reported nothing."""
-        usage = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+    def make_up_usage(self, model: str, *, input_tokens: int, output_tokens: int) -> None:
+        """Charge what was estimated where the provider has reported nothing, or, of a reply that
+        broke off, only how it began."""
+        told = self.usage
+        if told.input_tokens and (self.stop is not None or told.output_tokens >= output_tokens):
+            return
+        usage = replace(
+            told,
+            input_tokens=told.input_tokens or input_tokens,
+            output_tokens=max(told.output_tokens, output_tokens),
+        )
         self.usage = replace(usage, cost_usd=cost_of(model, usage))
 
     def stop_at(self, failure: ModelFailure) -> None:

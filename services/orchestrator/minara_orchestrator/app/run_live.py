@@ -35,7 +35,10 @@ class LiveRunner:
     async def run(self, live: LiveTurn, ahead: int) -> None:
         """Run a turn, or what is left of it, once the turns `ahead` of it are over."""
         if ahead and live.past.is_new:
-            live.emit(TurnQueued(position=ahead))
+            context = live.turn.context
+            live.emit(
+                TurnQueued(position=ahead, turn_id=context.turn_id, session_id=context.session_id)
+            )
         async with asyncio.TaskGroup() as group:
             group.create_task(live.pump())
             group.create_task(self._run_in_line(live, ahead))

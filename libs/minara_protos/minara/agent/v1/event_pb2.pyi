@@ -397,21 +397,29 @@ Global___UserInterjected: _TypeAlias = UserInterjected  # noqa: Y015
 
 @_typing.final
 class TurnQueued(_message.Message):
-    """The turn waits behind another of its session."""
+    """The turn waits behind another of its session. First event of a turn that does."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     POSITION_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     position: _builtins.int
     """Turns ahead."""
+    turn_id: _builtins.str
+    """The turn."""
+    session_id: _builtins.str
+    """Its session, also when the request created it."""
     def __init__(
         self,
         *,
         position: _builtins.int = ...,
+        turn_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["position", b"position"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
