@@ -191,8 +191,7 @@ def _result(call: ToolCall, own: Progress) -> ToolResult:
     if own.failure is not None and not text:
         return tool_outcomes.failure(call, own.failure.reason, own.failure.message)
     reason = own.finish_reason.value if own.finish_reason else "failed"
-    artifacts: list[str] = []
-    data = {"text": text, "finish_reason": reason, "artifacts": artifacts}
+    data = {"text": text, "finish_reason": reason}
     return ToolResult(
         tool_call_id=ToolCallId(call.tool_call_id),
         name=call.name,

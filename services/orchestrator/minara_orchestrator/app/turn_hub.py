@@ -221,7 +221,7 @@ class TurnHub:
             live = self._enter(claimed.turn, past)
         finally:
             self._starting.discard(turn_id)
-        goes_on = self._take_over is TakeOver.RESUME and self._is_worth_it(claimed)
+        goes_on = self._take_over is TakeOver.RESUME and not self._has_come_too_often(claimed)
         work = self._runner.run(live, ahead) if goes_on else self._runner.end_cut_off(live)
         await self._leave_after(live, self._heard_first(live, work))
 
@@ -234,16 +234,12 @@ class TurnHub:
             raise
         await work
 
-    def _is_worth_it(self, claimed: Claimed) -> bool:
-        """Whether no process has died of it too often, and it has not come back here too often."""
+    def _has_come_too_often(self, claimed: Claimed) -> bool:
+        """Count the turn's coming: whether too many processes have died of it, or it has come back
+        to this one too often."""
         turn_id = claimed.turn.context.turn_id
         self._returns[turn_id] += 1
-        is_worth_it = (
-            claimed.take_overs <= MOST_TAKE_OVERS and self._returns[turn_id] <= MOST_RETURNS
-        )
-        if not is_worth_it:
-            del self._returns[turn_id]
-        return is_worth_it
+        return claimed.take_overs > MOST_TAKE_OVERS or self._returns[turn_id] > MOST_RETURNS
 
     async def record_left(self) -> None:
         """Have the workspace record the turns that ended while it did not answer."""
